@@ -1,0 +1,76 @@
+/* The C interface of every hajax backend library. All arrays are row-major and contiguous. */
+#ifndef HAJAX_ABI_HAJAX_H_
+#define HAJAX_ABI_HAJAX_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
+
+/* cffi: begin */
+#define HJ_COUNTERS 16 /* room in every counter array; rows in counters.def */
+
+/* One call of a delta-rule operator. B rows of T tokens; each row holds N sequences that follow one another. */
+typedef struct {
+  int64_t batch;          /* B */
+  int64_t tokens;         /* T */
+  int64_t sequences;      /* N */
+  const void* query;      /* [B, T, Hk, Dk] input dtype */
+  const void* key;        /* [B, T, Hk, Dk] input dtype */
+  const void* value;      /* [B, T, Hv, Dv] input dtype */
+  const float* log_decay; /* [B, T, Hv], or [B, T, Hv, Dk] when the decay is per channel; <= 0 */
+  const float* beta;      /* [B, T, Hv] */
+  const float* state_in;  /* [B, N, Hv, Dk, Dv] */
+  const int32_t* bounds;  /* [B, N + 1]: sequence n of row b is tokens bounds[b][n] .. bounds[b][n + 1] - 1 */
+  void* output;           /* [B, T, Hv, Dv] output dtype; zero outside every sequence */
+  float* state_out;       /* [B, N, Hv, Dk, Dv]; may be state_in itself */
+  void* scratch;          /* 64-byte aligned: plan.workers times plan.scratch_bytes */
+  int64_t scratch_bytes;
+  float scale;            /* multiplies the query */
+  float l2norm_eps;       /* >= 0: query and key rows are divided by sqrt(sum of squares + eps) first; < 0: taken as they are */
+} hj_delta_call;
+
+/* Work that can be shared: run calls item(argument, i, worker) once for every i in [0, items), worker in [0, workers). */
+typedef void (*hj_item)(void* argument, int64_t item, int32_t worker);
+typedef struct {
+  void* context;
+  void (*run)(void* context, int64_t items, int32_t workers, hj_item item, void* argument);
+} hj_parallel;
+
+/* 64 hexadecimal digits: the SHA-256 of hajax/abi that this library was built with. */
+const char* hajax_abi_digest(void);
+
+/* Bit i is set when the ISA numbered i in isas.def was built into this library and runs on this CPU. */
+uint64_t hajax_cpu_isas(void);
+
+/* 1 when the ISA's bf16 dot product was built and runs on this CPU. */
+int32_t hajax_cpu_bf16_dot(void);
+
+/* State columns in a panel of this ISA, 0 when the library does not have it. */
+int32_t hajax_cpu_panel(int32_t isa);
+
+/* Scratch that one worker needs for this plan (its scratch_bytes field is ignored), or -1 when the plan is refused. */
+int64_t hajax_cpu_scratch_bytes(const void* plan, int64_t plan_bytes);
+
+/* Runs a plan. parallel may be null (the caller works alone), counters may be null. Returns 0, or a status of statuses.def with hajax_last_error set. */
+int32_t hajax_execute(const void* plan, int64_t plan_bytes, const hj_delta_call* call, const hj_parallel* parallel, int64_t* counters);
+
+/* The last error of the calling thread, valid until its next call. */
+const char* hajax_last_error(void);
+
+/* XLA FFI handler: an XLA_FFI_CallFrame in, an XLA_FFI_Error or null out. */
+void* hajax_xla_delta_rule(void* frame);
+/* cffi: end */
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+#ifdef __cplusplus
+}
+#endif
+
+#endif
