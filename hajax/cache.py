@@ -1,0 +1,103 @@
+"""Key -> text on disk, for plans. Knows nothing of planning: a damaged, foreign or unreachable entry is a miss and one warning.
+
+HAJAX_CACHE_DIR moves the folder, HAJAX_CACHE=0 switches the disk off.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import platformdirs
+
+LAYOUT = "v1"
+
+
+def folder() -> Path | None:
+    """Where entries lie, or None when the disk is switched off."""
+    if os.environ.get("HAJAX_CACHE", "1") == "0":
+        return None
+    base = os.environ.get("HAJAX_CACHE_DIR") or platformdirs.user_cache_dir("hajax")
+    return Path(base) / "plans" / LAYOUT
+
+
+def _path(root: Path, key: str) -> Path:
+    return root / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
+
+
+def _warn(message: str) -> None:
+    warnings.warn(f"hajax plan cache: {message}", RuntimeWarning, stacklevel=3)
+
+
+def read(key: str) -> str | None:
+    """The text stored under `key`, or None."""
+    root = folder()
+    if root is None:
+        return None
+    path = _path(root, key)
+    try:
+        entry = json.loads(path.read_text(encoding="utf-8"))
+        if entry["key"] != key:
+            raise ValueError(f"it holds the key {entry['key']!r}")
+        return str(entry["text"])
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        _warn(f"cannot read {path} ({error.strerror}); planning anew")
+    except (ValueError, KeyError, TypeError) as error:
+        _warn(f"{path} is damaged ({error}); planning anew")
+    return None
+
+
+def write(key: str, text: str) -> None:
+    """Stores `text` under `key`: a temporary file, then a rename, so that no reader sees half an entry."""
+    root = folder()
+    if root is None:
+        return
+    path = _path(root, key)
+    temporary = None
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=root, suffix=".tmp")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump({"key": key, "text": text}, file)
+        os.replace(temporary, path)
+        temporary = None
+    except OSError as error:
+        _warn(f"cannot write {path} ({error.strerror}); going on without it")
+    finally:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+
+
+def warn_stale(key: str, reason: str) -> None:
+    """Says that the entry under `key` was readable but is no longer valid."""
+    root = folder()
+    _warn(f"{_path(root, key) if root else key} is stale ({reason}); planning anew")
+
+
+def entries() -> Iterator[tuple[Path, str, str]]:
+    """(file, key, text) of every readable entry, in file-name order."""
+    root = folder()
+    if root is None or not root.is_dir():
+        return
+    for path in sorted(root.glob("*.json")):
+        try:
+            entry = json.loads(path.read_text(encoding="utf-8"))
+            yield path, str(entry["key"]), str(entry["text"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            _warn(f"{path} is damaged ({error})")
+
+
+def clear() -> int:
+    """Removes every entry and every leftover temporary file; returns how many. Raises OSError when a file cannot be removed."""
+    root = folder()
+    if root is None or not root.is_dir():
+        return 0
+    files = [*root.glob("*.json"), *root.glob("*.tmp")]
+    for file in files:
+        file.unlink(missing_ok=True)
+    return len(files)

@@ -1,0 +1,115 @@
+"""ONE primitive for the whole delta-rule family: its shapes, batching, differentiation and lowerings.
+
+Operands are query, key, value, log_decay, beta, state [B, N, Hv, Dk, Dv] and bounds [B, N + 1]; everything else is static.
+Nothing is planned while Python traces: that happens in the CPU lowering.
+"""
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend import core as jex
+from jax.interpreters import batching, mlir
+
+from hajax.mechanisms import Mechanism
+from hajax.ops import _native, _reference
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Static:
+    """What a call of the operator is besides its arrays."""
+
+    mechanism: Mechanism
+    scale: float
+    l2norm_eps: float | None
+    output_dtype: str
+    implementation: str | None
+
+
+delta_rule_p = jex.Primitive("hajax_delta_rule")
+delta_rule_p.multiple_results = True
+
+
+@delta_rule_p.def_abstract_eval
+def _shapes(query: Any, key: Any, value: Any, log_decay: Any, beta: Any, state: Any, bounds: Any, *, static: Static) -> Any:
+    varying: dict[str, Any] = {}
+    if hasattr(value, "vma"):  # inside shard_map: the results vary over every mesh axis that an operand varies over
+        varying["vma"] = frozenset().union(*(x.vma for x in (query, key, value, log_decay, beta, state)))
+    return value.update(dtype=jnp.dtype(static.output_dtype), **varying), state.update(**varying)
+
+
+@functools.cache
+def _compiled(static: Static) -> Any:
+    return jax.jit(functools.partial(delta_rule_p.bind, static=static))
+
+
+@delta_rule_p.def_impl
+def _eager(*operands: jax.Array, static: Static) -> Any:
+    return _compiled(static)(*operands)
+
+
+def _reference_lowering(*operands: jax.Array, static: Static) -> tuple[jax.Array, jax.Array]:
+    return _reference.delta_rule(
+        *operands,
+        mechanism=static.mechanism,
+        scale=static.scale,
+        l2norm_eps=static.l2norm_eps,
+        output_dtype=static.output_dtype,
+    )
+
+
+_lower_reference = mlir.lower_fun(_reference_lowering, multiple_results=True)
+_lower_native = mlir.lower_fun(_native.call, multiple_results=True)
+
+
+def _default_lowering(ctx: Any, *operands: Any, static: Static) -> Any:
+    if static.implementation == "cpu":
+        raise NotImplementedError("implementation: 'cpu' runs on the CPU only; use None or 'xla' on other platforms")
+    return _lower_reference(ctx, *operands, static=static)
+
+
+def _cpu_lowering(ctx: Any, *operands: Any, static: Static) -> Any:
+    if static.implementation == "xla" or not _native.available(required=static.implementation == "cpu"):
+        return _lower_reference(ctx, *operands, static=static)
+    return _lower_native(ctx, *operands, static=static)
+
+
+mlir.register_lowering(delta_rule_p, _default_lowering)
+mlir.register_lowering(delta_rule_p, _cpu_lowering, platform="cpu")
+
+
+def _batch(operands: tuple[jax.Array, ...], axes: tuple[int | None, ...], *, static: Static) -> tuple[list[jax.Array], list[int]]:
+    """A mapped axis joins the rows: B becomes size * B."""
+    size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
+    rows = [
+        jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+        for x, axis in zip(operands, axes, strict=True)
+    ]
+    results = delta_rule_p.bind(*(x.reshape(-1, *x.shape[2:]) for x in rows), static=static)
+    return [y.reshape(size, -1, *y.shape[1:]) for y in results], [0, 0]
+
+
+batching.primitive_batchers[delta_rule_p] = _batch
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def delta_rule(static: Static, *operands: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Output [B, T, Hv, Dv] and final state [B, N, Hv, Dk, Dv]; differentiable in everything but the bounds."""
+    output, state = delta_rule_p.bind(*operands, static=static)
+    return output, state
+
+
+def _forward(static: Static, *operands: jax.Array) -> tuple[tuple[jax.Array, jax.Array], tuple[jax.Array, ...]]:
+    return delta_rule(static, *operands), operands
+
+
+def _backward(static: Static, operands: tuple[jax.Array, ...], cotangents: Any) -> tuple[Any, ...]:
+    *arrays, bounds = operands
+    _, pullback = jax.vjp(lambda *xs: _reference_lowering(*xs, bounds, static=static), *arrays)
+    return *pullback(cotangents), np.zeros(bounds.shape, jax.dtypes.float0)
+
+
+delta_rule.defvjp(_forward, _backward)

@@ -1,0 +1,46 @@
+"""Whether a plan can be run as it stands. Knows the rules of the launch, nothing of the passes that chose its numbers."""
+
+from hajax.plans.model import Plan
+
+CHUNKS = (16, 32, 64, 128)
+CACHE_LINE = 64
+
+
+def verify(plan: Plan) -> Plan:
+    """The plan itself; raises ValueError naming the field, what it must be and what it is."""
+    shape, launch = plan.shape, plan.launch
+    panels = -(-shape.value_dim // max(launch.panel, 1))
+    shared = shape.value_heads // max(shape.key_heads, 1)
+    rules: list[tuple[str, bool, str, object]] = [
+        ("shape.key_heads", shape.key_heads >= 1, ">= 1", shape.key_heads),
+        (
+            "shape.value_heads",
+            shape.value_heads >= 1 and shape.value_heads % max(shape.key_heads, 1) == 0,
+            f"a multiple of key_heads={shape.key_heads}",
+            shape.value_heads,
+        ),
+        ("shape.key_dim", shape.key_dim % 8 == 0 and 8 <= shape.key_dim <= 256, "a multiple of 8 up to 256", shape.key_dim),
+        ("shape.value_dim", shape.value_dim % 8 == 0 and 8 <= shape.value_dim <= 256, "a multiple of 8 up to 256", shape.value_dim),
+        ("launch.chunk", launch.chunk in CHUNKS, f"one of {CHUNKS}", launch.chunk),
+        ("launch.panel", launch.panel in (4, 8, 16, 32, 64), "a panel width", launch.panel),
+        ("launch.group", launch.group >= 1 and shared % launch.group == 0, f"a divisor of {shared}", launch.group),
+        ("launch.column_blocks", 1 <= launch.column_blocks <= panels, f"from 1 to {panels}", launch.column_blocks),
+        ("launch.token_steps", launch.token_steps >= 0, ">= 0", launch.token_steps),
+        ("launch.workers", launch.workers >= 1, ">= 1", launch.workers),
+        (
+            "launch.bf16_dot",
+            not launch.bf16_dot or shape.input_dtype == "bfloat16",
+            "False for inputs that are not bfloat16",
+            launch.bf16_dot,
+        ),
+        (
+            "launch.scratch_bytes",
+            launch.scratch_bytes > 0 and launch.scratch_bytes % CACHE_LINE == 0,
+            f"a positive multiple of {CACHE_LINE}",
+            launch.scratch_bytes,
+        ),
+    ]
+    for field, holds, expected, got in rules:
+        if not holds:
+            raise ValueError(f"plan.{field}: expected {expected}, got {got!r}")
+    return plan

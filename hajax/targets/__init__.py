@@ -1,0 +1,5 @@
+"""What a plan is made for, as values: a target is handed to the planner, never looked up by it."""
+
+from hajax.targets.cpu import CpuTarget
+
+__all__ = ["CpuTarget"]
