@@ -42,6 +42,15 @@ def header_text() -> str:
 
 
 @functools.cache
+def constant(name: str) -> int:
+    """The value of an integer `#define` of the shared headers."""
+    found = re.search(rf"#define {name} (\w+)", header_text())
+    if found is None:
+        raise KeyError(name)
+    return int(found[1], 0)
+
+
+@functools.cache
 def digest() -> str:
     """SHA-256 over every .h and .def file of this folder in name order; CMake computes the same."""
     files = sorted((f for f in resources.files("hajax.abi").iterdir() if f.name.endswith((".h", ".def"))), key=lambda f: f.name)

@@ -21,7 +21,7 @@ def to_bytes(plan: Plan) -> bytes:
     dtypes = abi.table("dtypes")
     shape, launch = plan.shape, plan.launch
     header = {
-        "magic": 0x4E4C504A,
+        "magic": abi.constant("HJ_PLAN_MAGIC"),
         "total_bytes": ffi.sizeof("hj_cpu_plan"),
         "abi_digest": bytes.fromhex(abi.digest()),
         "backend": abi.table("backends")["cpu"],

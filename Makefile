@@ -1,0 +1,36 @@
+# make demo: own environment, install, text from the shipped model. make test: own environment, the whole test suite.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint bench clean
+
+help:
+	@echo "make demo   install into $(VENV) and generate text with the shipped model"
+	@echo "make test   install into $(VENV) and run all tests (no torch needed)"
+	@echo "make check  format, lint, types and contract tests"
+	@echo "make clean  remove $(VENV) and build/"
+
+$(STAMP): pyproject.toml CMakeLists.txt $(shell find native hajax/abi -type f 2>/dev/null)
+	@sh scripts/prerequisites $(PYTHON)
+	@test -x $(RUN)/python || $(PYTHON) -m venv $(VENV)
+	@$(RUN)/python -m pip install --quiet --upgrade pip
+	$(RUN)/python -m pip install --quiet --editable ".[test]"
+	@touch $@
+
+demo: $(STAMP)
+	$(RUN)/hajax generate --prompt "It was a fine morning, and Emma" --max-new-tokens 120 --temperature 0.7 --seed 1
+
+test: $(STAMP)
+	$(RUN)/pytest
+
+check: $(STAMP)
+	@sh scripts/lint $(RUN)
+	$(RUN)/pytest -q tests/contract
+
+lint: check
+
+clean:
+	rm -rf $(VENV) build

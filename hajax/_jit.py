@@ -1,0 +1,56 @@
+"""hajax.jit: jax.jit, with the chosen implementation in its cache key and the plans it used at hand."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from hajax.ops import _observers, _options
+from hajax.ops._arguments import check_implementation
+from hajax.plans import Plan
+
+
+class Jitted:
+    """What `hajax.jit` returns: call it, lower it, ask for its plans."""
+
+    def __init__(self, function: Callable[..., Any], implementation: str | None, options: dict[str, Any]) -> None:
+        functools.update_wrapper(self, function)
+        self._implementation = check_implementation(implementation)
+        self._plans: list[Plan] = []
+
+        # A function of its own: jax.jit shares compiled code between wrappers of one function, and then nothing is lowered.
+        @functools.wraps(function)
+        def own(*args: Any, **kwargs: Any) -> Any:
+            return function(*args, **kwargs)
+
+        self._jitted = jax.jit(own, **options)
+
+    def _run(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        implementation = self._implementation or _options.chosen_implementation(None)
+        with _options.use(implementation=implementation), _observers.observe(self._plans):
+            return method(*args, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._run(self._jitted, *args, **kwargs)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        """As `jax.jit(...).lower`: ahead-of-time lowering for these arguments."""
+        return self._run(self._jitted.lower, *args, **kwargs)
+
+    def plans(self) -> tuple[Plan, ...]:
+        """The plans that the calls and lowerings so far took, in the order in which they came up."""
+        return tuple(self._plans)
+
+
+def jit(function: Callable[..., Any] | None = None, *, implementation: str | None = None, **options: Any) -> Any:
+    """`jax.jit` with an `implementation` for the hajax operators inside that name none, and `.plans()`.
+
+    `options` go to `jax.jit` (static_argnums, donate_argnums, ...). May be used as a decorator with or without arguments.
+    Raises ValueError for an unknown implementation.
+    """
+    if function is None:
+        return functools.partial(jit, implementation=implementation, **options)
+    if not callable(function):
+        raise TypeError(f"function: expected a callable, got {type(function).__name__}")
+    return Jitted(function, implementation, options)

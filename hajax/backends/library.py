@@ -1,0 +1,151 @@
+"""libhajax_cpu through cffi: opening it, the handshake over the shared headers, its errors, and a direct call with numpy arrays.
+
+HAJAX_LIBRARY names another library file, HAJAX_CPU_ISA forces an instruction set, HAJAX_CPU_THREADS the number of threads.
+"""
+
+import functools
+import os
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import cffi
+import numpy as np
+
+from hajax import abi
+from hajax.targets import CpuTarget
+
+LIBRARY = "libhajax_cpu.so"
+ALIGNMENT = 64
+
+
+class LibraryError(RuntimeError):
+    """The native library is absent, does not belong to this Python package, or refused a call."""
+
+
+class Library:
+    """An opened library and the cffi that knows its declarations."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.ffi = cffi.FFI()
+        self.ffi.cdef(abi.header_text())
+        try:
+            self.lib: Any = self.ffi.dlopen(str(path))
+            built_with = self.ffi.string(self.lib.hajax_abi_digest()).decode()
+        except (OSError, AttributeError) as error:
+            raise LibraryError(f"{path}: cannot be loaded ({error})") from None
+        if built_with != abi.digest():
+            raise LibraryError(
+                f"{path}: built with hajax/abi {built_with[:12]}, expected {abi.digest()[:12]} as this Python package has; rebuild it"
+            )
+
+    def address(self, function: str) -> int:
+        """Where a C function lies, for XLA's registration."""
+        return int(self.ffi.cast("uintptr_t", self.ffi.addressof(self.lib, function)))
+
+
+def library_path() -> Path:
+    """The file that `open_library` opens."""
+    if named := os.environ.get("HAJAX_LIBRARY"):
+        return Path(named)
+    return Path(str(resources.files("hajax").joinpath("lib", LIBRARY)))
+
+
+def open_library() -> Library:
+    """The library for this process. Raises LibraryError with the reason when it cannot be used."""
+    return _open(library_path())
+
+
+@functools.cache
+def _open(path: Path) -> Library:
+    if not path.is_file():
+        raise LibraryError(f"{path}: no such file; install hajax with a C++ compiler at hand (pip install .)")
+    return Library(path)
+
+
+def available_isas() -> tuple[str, ...]:
+    """Names of the instruction sets that the library has and this CPU runs, the preferred one last."""
+    bits = int(open_library().lib.hajax_cpu_isas())
+    return tuple(isa.name for isa in sorted(abi.table("isas")) if bits >> isa.value & 1)
+
+
+def cpu_target() -> CpuTarget:
+    """The CPU at hand, with the environment's choices applied. Raises ValueError when one of those cannot be met."""
+    library = open_library()
+    available = available_isas()
+    isa = os.environ.get("HAJAX_CPU_ISA") or available[-1]
+    if isa not in available:
+        raise ValueError(f"HAJAX_CPU_ISA: expected one of {available} as this CPU runs, got {isa!r}")
+    text = os.environ.get("HAJAX_CPU_THREADS")
+    if text is not None and not (text.isascii() and text.isdigit() and int(text) >= 1):
+        raise ValueError(f"HAJAX_CPU_THREADS: expected a positive integer, got {text!r}")
+    return CpuTarget(
+        isa=isa,
+        panel=int(library.lib.hajax_cpu_panel(abi.table("isas")[isa])),
+        bf16_dot=isa == "avx512" and bool(library.lib.hajax_cpu_bf16_dot()),
+        threads=int(text) if text else _usable_cpus(),
+        l1_bytes=_cache_bytes(1, 32 << 10),
+        l2_bytes=_cache_bytes(2, 512 << 10),
+    )
+
+
+def _usable_cpus() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@functools.cache
+def _cache_bytes(level: int, otherwise: int) -> int:
+    """Data cache of the first core as the kernel reports it; a common size where it does not."""
+    for index in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*"):
+        try:
+            if int((index / "level").read_text()) == level and (index / "type").read_text().strip() != "Instruction":
+                size = (index / "size").read_text().strip()
+                return int(size[:-1]) << {"K": 10, "M": 20}[size[-1]]
+        except (OSError, ValueError, KeyError):
+            continue
+    return otherwise
+
+
+def execute(
+    plan: bytes,
+    arrays: dict[str, np.ndarray],
+    *,
+    scale: float,
+    l2norm_eps: float | None,
+    output_dtype: Any,
+    scratch_bytes: int,
+) -> tuple[np.ndarray, np.ndarray, dict[str, int]]:
+    """Runs a plan on numpy arrays on the calling thread, without XLA; for tests and tools.
+
+    `arrays` holds query, key, value, log_decay, beta, state_in and bounds as in hj_delta_call (abi/hajax.h).
+    `scratch_bytes` is workers times the plan's own. Returns output, final state and the counters by name.
+    Raises LibraryError when the library refuses.
+    """
+    library = open_library()
+    ffi = library.ffi
+    arrays = {name: np.ascontiguousarray(a) for name, a in arrays.items()}
+    batch, tokens = arrays["value"].shape[:2]
+    output = np.empty(arrays["value"].shape, output_dtype)
+    state_out = np.empty_like(arrays["state_in"])
+    scratch = np.empty(scratch_bytes + ALIGNMENT, np.uint8)
+    counters = np.zeros(abi.constant("HJ_COUNTERS"), np.int64)
+    call = ffi.new("hj_delta_call *")
+    call.batch, call.tokens, call.sequences = batch, tokens, arrays["bounds"].shape[1] - 1
+    for name in ("query", "key", "value"):
+        setattr(call, name, ffi.cast("void *", arrays[name].ctypes.data))
+    for name in ("log_decay", "beta", "state_in"):
+        setattr(call, name, ffi.cast("float *", arrays[name].ctypes.data))
+    call.bounds = ffi.cast("int32_t *", arrays["bounds"].ctypes.data)
+    call.output = ffi.cast("void *", output.ctypes.data)
+    call.state_out = ffi.cast("float *", state_out.ctypes.data)
+    call.scratch = ffi.cast("void *", -(-scratch.ctypes.data // ALIGNMENT) * ALIGNMENT)
+    call.scratch_bytes = scratch_bytes
+    call.scale, call.l2norm_eps = scale, -1.0 if l2norm_eps is None else l2norm_eps
+    status = library.lib.hajax_execute(plan, len(plan), call, ffi.NULL, ffi.cast("int64_t *", counters.ctypes.data))
+    if status != 0:
+        name = abi.table("statuses")(status).name
+        raise LibraryError(f"{name}: {ffi.string(library.lib.hajax_last_error()).decode()}")
+    return output, state_out, {str(row[1]): int(counters[int(row[0])]) for row in abi.rows("counters")}

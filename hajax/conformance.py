@@ -1,0 +1,197 @@
+"""A conformance case as a one-line string: drawn inputs, the fp64 token recurrence, and how far an implementation is from it.
+
+The same strings serve the tests, `hajax check "<case>"` and the benchmarks, e.g.
+`T=150 B=2 Hk=2 Hv=4 Dk=16 Dv=24 dtype=float32 decay=mixed lengths=150,70`.
+"""
+
+import dataclasses
+import zlib
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+DECAYS = ("none", "weak", "usual", "strong", "mixed", "resets", "infinite")
+BETAS = ("uniform", "zero", "one", "edges")
+KEYS = ("random", "alike", "repeated", "zeros")
+_DTYPES = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float16": np.float16}
+_SHORT = {"B": "batch", "T": "tokens", "Hk": "key_heads", "Hv": "value_heads", "Dk": "key_dim", "Dv": "value_dim"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One problem of the gated delta rule. `lengths` pads rows, `cu` packs sequences; `state` draws an initial state."""
+
+    tokens: int
+    batch: int = 1
+    key_heads: int = 1
+    value_heads: int = 1
+    key_dim: int = 16
+    value_dim: int = 16
+    dtype: str = "float32"
+    decay: str = "usual"
+    beta: str = "uniform"
+    keys: str = "random"
+    state: bool = True
+    l2norm: bool = False
+    lengths: tuple[int, ...] | None = None
+    cu: tuple[int, ...] | None = None
+
+    def __str__(self) -> str:
+        names = {long: short for short, long in _SHORT.items()}
+        words = []
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value != field.default:
+                text = ",".join(map(str, value)) if isinstance(value, tuple) else int(value) if isinstance(value, bool) else value
+                words.append(f"{names.get(field.name, field.name)}={text}")
+        return " ".join(words)
+
+
+def parse(text: str) -> Case:
+    """The case that a string names. Raises ValueError naming the word that is wrong."""
+    fields = {field.name: field for field in dataclasses.fields(Case)}
+    values: dict[str, Any] = {}
+    for word in text.split():
+        short, equals, value = word.partition("=")
+        name = _SHORT.get(short, short)
+        if not equals or name not in fields:
+            raise ValueError(f"case: expected NAME=VALUE with a name of {sorted({*fields, *_SHORT})}, got {word!r}")
+        try:
+            if name in ("lengths", "cu"):
+                values[name] = tuple(int(part) for part in value.split(","))
+            elif name in ("dtype", "decay", "beta", "keys"):
+                values[name] = value
+            else:
+                values[name] = bool(int(value)) if name in ("state", "l2norm") else int(value)
+        except ValueError:
+            raise ValueError(f"case: expected an integer after {short}=, got {value!r}") from None
+    if "tokens" not in values:
+        raise ValueError(f"case: expected T=<tokens>, got {text!r}")
+    for name, allowed in (("dtype", tuple(_DTYPES)), ("decay", DECAYS), ("beta", BETAS), ("keys", KEYS)):
+        if values.get(name, allowed[0]) not in allowed:
+            raise ValueError(f"case: expected {name} to be one of {allowed}, got {values[name]!r}")
+    return Case(**values)
+
+
+def _log_decay(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> np.ndarray:
+    usual = -np.exp(rng.uniform(0, 2.77, shape)) * np.log1p(np.exp(rng.normal(0, 1, shape) - 3))
+    chance = rng.random(shape)
+    choices = {
+        "none": np.zeros(shape),
+        "weak": -rng.uniform(0, 1e-3, shape),
+        "usual": usual,
+        "strong": -rng.uniform(20, 80, shape),
+        "mixed": rng.choice([0, -1e-4, -1e-3, -5, -20, -80, -1e4], shape, p=[0.3, 0.2, 0.2, 0.1, 0.1, 0.05, 0.05]),
+        "resets": np.where(chance < 0.1, -300.0, usual),
+        "infinite": np.where(chance < 0.05, -np.inf, usual),
+    }
+    return choices[kind].astype(np.float32)
+
+
+def _keys(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> np.ndarray:
+    drawn = rng.normal(size=shape)
+    if kind == "alike":
+        drawn = drawn + 1.0
+    elif kind == "repeated":
+        drawn = np.repeat(drawn[:, : max(1, shape[1] // 8)], 9, axis=1)[:, : shape[1]]
+    elif kind == "zeros":
+        drawn[:, ::3] = 0
+    return drawn / np.maximum(np.linalg.norm(drawn, axis=-1, keepdims=True), 1e-6)
+
+
+def inputs(case: Case) -> dict[str, np.ndarray]:
+    """Arrays for the operator, drawn from a seed that the case's text gives. With l2norm the rows are not normalised yet."""
+    rng = np.random.default_rng(zlib.crc32(str(case).encode()))
+    dtype = _DTYPES[case.dtype]
+    lead = (case.batch, case.tokens)
+    query, key = (_keys(rng, case.keys, (*lead, case.key_heads, case.key_dim)) for _ in range(2))
+    if case.l2norm:
+        query, key = (x * rng.uniform(0.1, 3, (*x.shape[:-1], 1)) for x in (query, key))
+    heads = (*lead, case.value_heads)
+    beta = {
+        "uniform": rng.uniform(0, 1, heads),
+        "zero": np.zeros(heads),
+        "one": np.ones(heads),
+        "edges": rng.choice([0.0, 1.0, 0.5], heads),
+    }[case.beta]
+    rows = case.batch if case.cu is None else len(case.cu) - 1
+    arrays = {
+        "query": query.astype(dtype),
+        "key": key.astype(dtype),
+        "value": rng.normal(size=(*heads, case.value_dim)).astype(dtype),
+        "log_decay": _log_decay(rng, case.decay, heads),
+        "beta": beta.astype(np.float32),
+    }
+    state = rng.normal(size=(rows, case.value_heads, case.key_dim, case.value_dim)).astype(np.float32)
+    if case.state:
+        arrays["initial_state"] = state
+    if case.lengths is not None:
+        arrays["lengths"] = np.array(case.lengths, np.int32)
+    if case.cu is not None:
+        arrays["cu_seqlens"] = np.array(case.cu, np.int32)
+    return arrays
+
+
+def recurrence(arrays: dict[str, np.ndarray], *, l2norm_eps: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Output and final state of the definition, token by token in fp64, from the very inputs that the operator gets."""
+    query, key, value, log_decay, beta = (np.asarray(arrays[n]).astype(np.float64) for n in ("query", "key", "value", "log_decay", "beta"))
+    if l2norm_eps is not None:
+        query, key = (x / np.sqrt((x * x).sum(-1, keepdims=True) + l2norm_eps) for x in (query, key))
+    batch, tokens, value_heads, value_dim = value.shape
+    shared = value_heads // query.shape[2]
+    query, key = (np.repeat(x, shared, axis=2) for x in (query, key))
+    scale = query.shape[-1] ** -0.5
+    if "cu_seqlens" in arrays:
+        cu = arrays["cu_seqlens"]
+        spans = [(0, int(a), int(b)) for a, b in zip(cu[:-1], cu[1:], strict=True)]
+    else:
+        lengths = arrays.get("lengths", np.full(batch, tokens))
+        spans = [(row, 0, int(n)) for row, n in enumerate(lengths)]
+    output = np.zeros(value.shape)
+    states = np.zeros((len(spans), value_heads, query.shape[-1], value_dim))
+    if "initial_state" in arrays:
+        states[:] = arrays["initial_state"]
+    for state, (row, start, end) in zip(states, spans, strict=True):
+        for t in range(start, end):
+            state *= np.exp(log_decay[row, t])[:, None, None]
+            update = beta[row, t][:, None] * (value[row, t] - np.einsum("hk,hkv->hv", key[row, t], state))
+            state += key[row, t][:, :, None] * update[:, None, :]
+            output[row, t] = scale * np.einsum("hk,hkv->hv", query[row, t], state)
+    return output, states
+
+
+def nmse(got: Any, expected: np.ndarray) -> float:
+    """sum (got - expected)^2 / sum expected^2 in fp64; 0 for two zeros, infinity where `got` is not finite."""
+    difference = np.asarray(got).astype(np.float64) - expected
+    energy = float((expected * expected).sum())
+    error = float((difference * difference).sum())
+    if not np.isfinite(error):
+        return float("inf")
+    return error / energy if energy else (0.0 if error == 0 else float("inf"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """How far one implementation is from the recurrence: NMSE and largest absolute error of output and state."""
+
+    case: str
+    implementation: str
+    output_nmse: float
+    state_nmse: float
+    output_max_error: float
+    state_max_error: float
+
+
+def check(case: Case, implementation: str) -> Result:
+    """Runs a case on an implementation of `hajax.gated_delta_rule` and compares with the fp64 recurrence."""
+    from hajax.ops import gated_delta_rule
+
+    eps = 1e-6 if case.l2norm else None
+    arrays = inputs(case)
+    expected = recurrence(arrays, l2norm_eps=eps)
+    got = gated_delta_rule(**arrays, l2norm_eps=eps, implementation=implementation)
+    errors = [np.abs(np.asarray(g).astype(np.float64) - e).max(initial=0) for g, e in zip(got, expected, strict=True)]
+    return Result(
+        str(case), implementation, nmse(got[0], expected[0]), nmse(got[1], expected[1]), float(errors[0]), float(errors[1])
+    )

@@ -1,0 +1,75 @@
+"""What a CPU launch costs, in multiply-accumulates that take as long. Modelled, and used only to compare plans with one another."""
+
+import math
+from dataclasses import dataclass
+
+from hajax.plans import Shape
+from hajax.targets import CpuTarget
+
+# Measured against whole runs on Zen 3 and Zen 4 cores, as multiples of one multiply-accumulate of the large products.
+STATE_PASS = 8.0  # reading and writing one state element once more, for each chunk
+TOKEN_STATE = 6.0  # one state element in a single-token step: two reads and a write, bound by the cache
+REPACK = 6.0  # moving one state element between its array and the panels
+ROW_TILE = 8  # rows that a register tile pads a short chunk to
+PARALLEL_UNITS = 3e6  # below so much work a second thread costs more than it brings (about 100 us)
+
+
+@dataclass(frozen=True, slots=True)
+class Makespan:
+    """The expected time of the busiest thread, in cost units, and how it comes about."""
+
+    units: float
+    tasks: int | None
+    workers: int
+
+
+def _padded(tokens: int, tile: int) -> int:
+    return math.ceil(tokens / tile) * tile
+
+
+def _chunk_shared(shape: Shape, tokens: int) -> float:
+    """K K^T and Q K^T of one chunk, formed once for the value heads of a task."""
+    return tokens * tokens * shape.key_dim * 1.25  # lower triangles, by whole tiles
+
+
+def _chunk_own(shape: Shape, tokens: int, columns: int) -> float:
+    """K S, Q S, K^T X, the solve and P X of one chunk for one value head."""
+    return columns * (3.0 * tokens * shape.key_dim + tokens * tokens + STATE_PASS * shape.key_dim)
+
+
+def cpu_chunked_cost(shape: Shape, target: CpuTarget, chunk: int, tokens: int, *, columns: int | None = None, group: int = 1) -> float:
+    """One task of `group` value heads over a sequence of `tokens`, chunk by chunk."""
+    columns = _padded(shape.value_dim if columns is None else columns, target.panel)
+    full, rest = divmod(tokens, chunk)
+    total = 0.0
+    for count, size in ((full, chunk), (1 if rest else 0, _padded(rest, ROW_TILE))):
+        total += count * (_chunk_shared(shape, size) + group * _chunk_own(shape, size, columns))
+    return total + 2 * REPACK * group * shape.key_dim * columns
+
+
+def cpu_tokens_cost(shape: Shape, tokens: int, *, columns: int | None = None) -> float:
+    """One value head over a sequence of `tokens`, token by token."""
+    return tokens * TOKEN_STATE * shape.key_dim * (shape.value_dim if columns is None else columns)
+
+
+def cpu_head_cost(shape: Shape, target: CpuTarget, chunk: int) -> float:
+    """One key head's task with all its value heads, for a whole row."""
+    tokens = shape.tokens if shape.tokens is not None else 2048
+    return cpu_chunked_cost(shape, target, chunk, max(1, tokens // shape.sequences), group=shape.value_heads // shape.key_heads)
+
+
+def cpu_makespan(shape: Shape, target: CpuTarget, chunk: int, token_steps: int, group: int, column_blocks: int) -> Makespan:
+    """The busiest thread's share when tasks of (row, sequence, value-head group, column block) are handed out in turn."""
+    tokens = shape.tokens if shape.tokens is not None else 2048
+    average = max(1, math.ceil(tokens / shape.sequences))
+    columns = math.ceil(shape.value_dim / column_blocks)
+    if average <= token_steps:
+        task = group * cpu_tokens_cost(shape, average, columns=columns)
+    else:
+        task = cpu_chunked_cost(shape, target, chunk, average, columns=columns, group=group)
+    rows = shape.batch if shape.batch is not None else 1
+    tasks = rows * shape.sequences * shape.value_heads // group * column_blocks
+    workers = max(1, min(target.threads, tasks))
+    if shape.batch is not None and shape.tokens is not None and tasks * task < PARALLEL_UNITS:
+        workers = 1
+    return Makespan(math.ceil(tasks / workers) * task, None if shape.batch is None else tasks, workers)
