@@ -1,0 +1,110 @@
+#include "native/cpu/call_check.h"
+
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+
+namespace hajax::cpu {
+namespace {
+
+constexpr int64_t kMaxBytes = INT64_MAX / 2;
+
+Failure bad(const std::string& field, const std::string& expected, const std::string& got) {
+  return wrong(kStatus_bad_call, "call", field, expected, got);
+}
+
+// The product of sizes that are not negative, or -1 when it is past kMaxBytes.
+int64_t product(std::initializer_list<int64_t> sizes) {
+  int64_t n = 1;
+  for (int64_t size : sizes) {
+    if (size == 0) return 0;
+  }
+  for (int64_t size : sizes) {
+    if (n > kMaxBytes / size) return -1;
+    n *= size;
+  }
+  return n;
+}
+
+Failure check_buffer(const char* field, const void* pointer, std::initializer_list<int64_t> sizes) {
+  const int64_t bytes = product(sizes);
+  if (bytes < 0) return bad(field, "a size that fits 63 bits", "more");
+  if (bytes > 0 && pointer == nullptr) return bad(field, std::to_string(bytes) + " bytes", "null");
+  return {};
+}
+
+Failure check_sizes(const hj_delta_call& call) {
+  if (call.batch < 0) return bad("batch", "0 or more", std::to_string(call.batch));
+  if (call.tokens < 0 || call.tokens > INT32_MAX) return bad("tokens", "0..2147483647", std::to_string(call.tokens));
+  if (call.sequences < 1 || call.sequences > INT32_MAX) {
+    return bad("sequences", "1..2147483647", std::to_string(call.sequences));
+  }
+  if (!std::isfinite(call.scale)) return bad("scale", "a finite number", std::to_string(call.scale));
+  if (std::isnan(call.l2norm_eps) || call.l2norm_eps > 1.0f) {
+    return bad("l2norm_eps", "at most 1, or negative for none", std::to_string(call.l2norm_eps));
+  }
+  return {};
+}
+
+Failure check_buffers(const hj_cpu_plan& p, const hj_delta_call& call) {
+  const int64_t in = dtype_bytes(p.input_dtype);
+  const int64_t out = dtype_bytes(p.output_dtype);
+  const int64_t real = sizeof(float);
+  const int64_t b = call.batch;
+  const int64_t t = call.tokens;
+  const void* log_decay = p.header.decay == kDecay_none ? call.beta : call.log_decay;
+  for (const Failure& f : {
+           check_buffer("query", call.query, {b, t, p.key_heads, p.key_dim, in}),
+           check_buffer("key", call.key, {b, t, p.key_heads, p.key_dim, in}),
+           check_buffer("value", call.value, {b, t, p.value_heads, p.value_dim, in}),
+           check_buffer("beta", call.beta, {b, t, p.value_heads, real}),
+           check_buffer("log_decay", log_decay, {b, t, p.value_heads, real}),
+           check_buffer("state_in", call.state_in, {b, call.sequences, p.value_heads, p.key_dim, p.value_dim, real}),
+           check_buffer("bounds", call.bounds, {b, call.sequences + 1, real}),
+           check_buffer("output", call.output, {b, t, p.value_heads, p.value_dim, out}),
+           check_buffer("state_out", call.state_out, {b, call.sequences, p.value_heads, p.key_dim, p.value_dim, real}),
+       }) {
+    if (f.failed()) return f;
+  }
+  return {};
+}
+
+Failure check_bounds(const hj_delta_call& call) {
+  for (int64_t b = 0; b < call.batch; ++b) {
+    const int32_t* bounds = call.bounds + b * (call.sequences + 1);
+    int32_t lowest = 0;
+    for (int64_t n = 0; n <= call.sequences; ++n) {
+      if (bounds[n] < lowest || bounds[n] > call.tokens) {
+        return bad("bounds[" + std::to_string(b) + "][" + std::to_string(n) + "]",
+                   std::to_string(lowest) + ".." + std::to_string(call.tokens) + " (ascending, at most tokens)", std::to_string(bounds[n]));
+      }
+      lowest = bounds[n];
+    }
+  }
+  return {};
+}
+
+Failure check_scratch_buffer(const hj_cpu_plan& p, const hj_delta_call& call) {
+  const int64_t needed = p.workers * p.scratch_bytes;  // cannot overflow: check_scratch
+  if (call.scratch_bytes < needed) {
+    return bad("scratch_bytes", "at least " + std::to_string(needed) + " (workers times the plan's)", std::to_string(call.scratch_bytes));
+  }
+  if (call.scratch == nullptr) return bad("scratch", std::to_string(needed) + " bytes", "null");
+  if (reinterpret_cast<uintptr_t>(call.scratch) % kCacheLine != 0) {
+    return bad("scratch", "a 64-byte aligned address", std::to_string(reinterpret_cast<uintptr_t>(call.scratch)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Failure check_call(const PlanView& view, const hj_delta_call& call) {
+  if (Failure f = check_sizes(call); f.failed()) return f;
+  if (Failure f = check_buffers(view.plan, call); f.failed()) return f;
+  if (Failure f = check_scratch_buffer(view.plan, call); f.failed()) return f;
+  const int64_t items = product({call.batch, call.sequences, view.plan.value_heads, view.plan.column_blocks});
+  if (items < 0) return bad("batch x sequences", "a number of tasks that fits 63 bits", "more");
+  return check_bounds(call);
+}
+
+}  // namespace hajax::cpu

@@ -1,0 +1,39 @@
+// fp16 through F16C, which every CPU with AVX2 has (the dispatch checks). Intrinsics, hence a file of its own.
+#ifndef HAJAX_NATIVE_CPU_KERNELS_HALF_F16C_H_
+#define HAJAX_NATIVE_CPU_KERNELS_HALF_F16C_H_
+
+#include <immintrin.h>
+
+#include "native/cpu/kernels/half.h"
+
+namespace hajax::cpu {
+namespace {
+
+template <>
+HJ_INLINE F<8> half_to_float<8>(VecOf<8>::H half) {
+  return (F<8>)_mm256_cvtph_ps((__m128i)half);
+}
+
+template <>
+HJ_INLINE VecOf<8>::H float_to_half<8>(F<8> x) {
+  return (VecOf<8>::H)_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+#if defined(__AVX512F__)
+constexpr __mmask16 kAllLanes = 0xffff;  // the unmasked intrinsics start from an undefined value, which g++ 12 warns of
+
+template <>
+HJ_INLINE F<16> half_to_float<16>(VecOf<16>::H half) {
+  return (F<16>)_mm512_maskz_cvtph_ps(kAllLanes, (__m256i)half);
+}
+
+template <>
+HJ_INLINE VecOf<16>::H float_to_half<16>(F<16> x) {
+  return (VecOf<16>::H)_mm512_maskz_cvtps_ph(kAllLanes, (__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+#endif
+
+}  // namespace
+}  // namespace hajax::cpu
+
+#endif  // HAJAX_NATIVE_CPU_KERNELS_HALF_F16C_H_

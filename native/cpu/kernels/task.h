@@ -1,0 +1,167 @@
+// A task: one sequence, one key head, `group` of its value heads, one block of their columns, from the first token to the last.
+#ifndef HAJAX_NATIVE_CPU_KERNELS_TASK_H_
+#define HAJAX_NATIVE_CPU_KERNELS_TASK_H_
+
+#include "native/cpu/kernels/panel.h"
+#include "native/cpu/kernels/token.h"
+#include "native/cpu/kernels/weights.h"
+
+namespace hajax::cpu {
+namespace {
+
+struct Task {
+  int64_t batch;
+  int64_t sequence;
+  int64_t key_head;
+  int64_t first_value_head;
+  int64_t first_column;
+  int64_t columns;
+  int64_t begin;  // tokens
+  int64_t end;
+};
+
+template <class I>
+HJ_INLINE Task task_of(const Problem& p, int64_t item) {
+  Task t;
+  const int64_t block = item % p.plan.column_blocks;
+  item /= p.plan.column_blocks;
+  const int64_t subgroup = item % p.subgroups;
+  item /= p.subgroups;
+  t.key_head = item % p.plan.key_heads;
+  item /= p.plan.key_heads;
+  t.sequence = item % p.call.sequences;
+  t.batch = item / p.call.sequences;
+  t.first_value_head = (t.key_head * p.subgroups + subgroup) * p.plan.group;
+  t.first_column = block * p.panels / p.plan.column_blocks * I::kPanel;
+  const int64_t last = (block + 1) * p.panels / p.plan.column_blocks * I::kPanel;
+  t.columns = (last < p.plan.value_dim ? last : p.plan.value_dim) - t.first_column;
+  const int32_t* bounds = p.call.bounds + t.batch * (p.call.sequences + 1) + t.sequence;
+  t.begin = bounds[0];
+  t.end = bounds[1];
+  return t;
+}
+
+HJ_INLINE int64_t state_offset(const Problem& p, const Task& t, int64_t head) {
+  const int64_t row = (t.batch * p.call.sequences + t.sequence) * p.plan.value_heads + t.first_value_head + head;
+  return row * p.plan.key_dim * p.plan.value_dim + t.first_column;
+}
+
+// Zero output for tokens [begin, end), which no sequence owns.
+HJ_INLINE void zero_output(const Problem& p, const Task& t, int64_t begin, int64_t end) {
+  const int64_t bytes = p.plan.output_dtype == kDtype_float32 ? kDtypeBytes_float32 : kDtypeBytes_float16;
+  const Span s = {t.batch, begin, end - begin, t.key_head};
+  for (int64_t r = 0; r < s.rows; ++r) {
+    for (int64_t h = 0; h < p.plan.group; ++h) {
+      const int64_t at = head_offset(p, s, r, t.first_value_head + h) * p.plan.value_dim + t.first_column;
+      __builtin_memset(static_cast<char*>(p.call.output) + at * bytes, 0, static_cast<uint64_t>(t.columns * bytes));
+    }
+  }
+}
+
+// Between the row-major state and panels [panel][Dk][kPanel], whose columns past the right edge are zero.
+template <class I>
+HJ_INLINE void pack_state(const float* state, int64_t pitch, int64_t dim, int64_t columns, float* panels) {
+  for (int64_t c = 0; c < columns; c += I::kPanel, panels += dim * I::kPanel) {
+    const int64_t width = columns - c < I::kPanel ? columns - c : I::kPanel;
+    for (int64_t d = 0; d < dim; ++d) {
+      float* to = panels + d * I::kPanel;
+      over_columns<kNarrowest>(I::kPanel, [&](auto, int64_t j) HJ_INLINE_LAMBDA {
+        store<kNarrowest>(to + j, j < width ? load<kNarrowest>(state + d * pitch + c + j) : F<kNarrowest>{});
+      });
+    }
+  }
+}
+
+template <class I>
+HJ_INLINE void unpack_state(const float* panels, int64_t pitch, int64_t dim, int64_t columns, float* state) {
+  for (int64_t c = 0; c < columns; c += I::kPanel, panels += dim * I::kPanel) {
+    const int64_t width = columns - c < I::kPanel ? columns - c : I::kPanel;
+    for (int64_t d = 0; d < dim; ++d) {
+      over_columns<kNarrowest>(width, [&](auto, int64_t j) HJ_INLINE_LAMBDA {
+        store<kNarrowest>(state + d * pitch + c + j, load<kNarrowest>(panels + d * I::kPanel + j));
+      });
+    }
+  }
+}
+
+// A sequence without tokens hands its state on.
+HJ_INLINE void copy_state(const Problem& p, const Task& t) {
+  if (p.call.state_in == p.call.state_out) return;
+  for (int64_t h = 0; h < p.plan.group; ++h) {
+    const int64_t at = state_offset(p, t, h);
+    for (int64_t d = 0; d < p.plan.key_dim; ++d) {
+      const int64_t row = at + d * p.plan.value_dim;
+      __builtin_memcpy(p.call.state_out + row, p.call.state_in + row, static_cast<uint64_t>(t.columns) * sizeof(float));
+    }
+  }
+}
+
+template <class I>
+HJ_INLINE void run_tokens(const Problem& p, const Task& t, float* scratch, Work* work) {
+  for (int64_t first = t.begin; first < t.end; first += p.plan.chunk) {
+    const int64_t left = t.end - first;
+    const Span s = {t.batch, first, left < p.plan.chunk ? left : p.plan.chunk, t.key_head};
+    load_rows<I>(p, s, scratch);
+    for (int64_t h = 0; h < p.plan.group; ++h) {
+      const int64_t at = state_offset(p, t, h);
+      for (int64_t r = 0; r < s.rows; ++r) {
+        const float* state_in = first == t.begin && r == 0 ? p.call.state_in : p.call.state_out;
+        step_token<I>(p, s, r, t.first_value_head + h, t.first_column, t.columns, state_in + at, p.call.state_out + at,
+                      scratch);
+      }
+    }
+  }
+  work->token_steps += t.end - t.begin;
+  work->macs += 3 * (t.end - t.begin) * p.plan.group * p.plan.key_dim * t.columns;
+}
+
+template <class I>
+HJ_INLINE void run_chunks(const Problem& p, const Task& t, float* scratch, Work* work) {
+  const int64_t dim = p.plan.key_dim;
+  const int64_t panels = (t.columns + I::kPanel - 1) / I::kPanel;
+  float* states = scratch + p.layout.states;
+  for (int64_t h = 0; h < p.plan.group; ++h) {
+    pack_state<I>(p.call.state_in + state_offset(p, t, h), p.plan.value_dim, dim, t.columns, states + h * panels * dim * I::kPanel);
+  }
+  for (int64_t first = t.begin; first < t.end; first += p.plan.chunk) {
+    const int64_t left = t.end - first;
+    const Span s = {t.batch, first, left < p.plan.chunk ? left : p.plan.chunk, t.key_head};
+    prepare_chunk<I>(p, s, scratch, work);
+    for (int64_t h = 0; h < p.plan.group; ++h) {
+      const int64_t value_head = t.first_value_head + h;
+      const float total_decay = decay_factors<I>(p, s, value_head, scratch);
+      triangular_weights<I>(p, s.rows, scratch);
+      for (int64_t i = 0; i < panels; ++i) {
+        const int64_t column = i * I::kPanel;
+        const int64_t width = t.columns - column < I::kPanel ? t.columns - column : I::kPanel;
+        const Columns columns = {value_head, t.first_column + column, width};
+        run_panel<I>(p, s, columns, total_decay, states + (h * panels + i) * dim * I::kPanel, scratch, work);
+      }
+    }
+    ++work->chunks;
+  }
+  for (int64_t h = 0; h < p.plan.group; ++h) {
+    unpack_state<I>(states + h * panels * dim * I::kPanel, p.plan.value_dim, dim, t.columns, p.call.state_out + state_offset(p, t, h));
+  }
+}
+
+template <class I>
+void run_task(const Problem& p, int64_t item, float* scratch, Work* work) {
+  const Task t = task_of<I>(p, item);
+  if (t.sequence == 0) zero_output(p, t, 0, t.begin);
+  if (t.sequence == p.call.sequences - 1) zero_output(p, t, t.end, p.call.tokens);
+  const int64_t tokens = t.end - t.begin;
+  if (tokens == 0) {
+    copy_state(p, t);
+  } else if (tokens <= p.plan.token_steps) {
+    run_tokens<I>(p, t, scratch, work);
+  } else {
+    run_chunks<I>(p, t, scratch, work);
+  }
+  ++work->tasks;
+}
+
+}  // namespace
+}  // namespace hajax::cpu
+
+#endif  // HAJAX_NATIVE_CPU_KERNELS_TASK_H_

@@ -1,0 +1,84 @@
+// What one value head makes of a chunk before it meets the state: decay factors, the triangular matrix of the solve, the mixing matrix.
+#ifndef HAJAX_NATIVE_CPU_KERNELS_WEIGHTS_H_
+#define HAJAX_NATIVE_CPU_KERNELS_WEIGHTS_H_
+
+#include "native/cpu/kernels/chunk.h"
+#include "native/cpu/kernels/exp.h"
+
+namespace hajax::cpu {
+namespace {
+
+// Decays are sums over just the tokens between the two ends: a difference of running sums would lose the small ones beside the large.
+template <class I>
+HJ_INLINE float decay_factors(const Problem& p, const Span& s, int64_t value_head, float* scratch) {
+  constexpr int W = I::W;
+  const Layout& at = p.layout;
+  float* log_decay = scratch + at.log_decay;
+  float* beta = scratch + at.beta;
+  float* from_start = scratch + at.from_start;
+  float* to_end = scratch + at.to_end;
+  float running = 0;
+  for (int64_t r = 0; r < s.rows; ++r) {
+    const int64_t index = head_offset(p, s, r, value_head);
+    log_decay[r] = p.decays ? p.call.log_decay[index] : 0.0f;
+    beta[r] = p.call.beta[index];
+    running += log_decay[r];
+    from_start[r] = running;
+  }
+  running = 0;
+  for (int64_t r = s.rows - 1; r >= 0; --r) {
+    to_end[r] = running;
+    running += log_decay[r];
+  }
+  for (int64_t r = s.rows; r < s.rows + kRowSlack; ++r) {  // rows that tiles overshoot into
+    log_decay[r] = beta[r] = from_start[r] = to_end[r] = 0;
+  }
+  const int64_t padded = round_up(s.rows, kRowSlack);
+  over_columns<W>(padded, [&](auto width, int64_t r) HJ_INLINE_LAMBDA {
+    constexpr int V = decltype(width)::value;
+    store<V>(from_start + r, exp_nonpositive<V>(load<V>(from_start + r)));
+    store<V>(to_end + r, exp_nonpositive<V>(load<V>(to_end + r)));
+  });
+  return from_start[s.rows - 1];
+}
+
+// lower[i][j] = beta_i (k_i . k_j) e^(g_{j+1} + ... + g_i) for j < i, mix[i][j] = (q_i . k_j) e^(...) for j <= i, zero elsewhere.
+template <class I>
+HJ_INLINE void triangular_weights(const Problem& p, int64_t rows, float* scratch) {
+  constexpr int W = I::W;
+  using Int = typename VecOf<W>::I;
+  const Layout& at = p.layout;
+  float* segment = scratch + at.segment;
+  for (int64_t c = 0; c < at.pitch; c += W) store<W>(segment + c, F<W>{});
+  for (int64_t i = 0; i < rows; ++i) {
+    const float* kk = scratch + at.kk + i * at.pitch;
+    const float* qk = scratch + at.qk + i * at.pitch;
+    float* lower = scratch + at.lower + i * at.pitch;
+    float* mix = scratch + at.mix + i * at.pitch;
+    const F<W> g = splat<W>(scratch[at.log_decay + i]);
+    const F<W> beta = splat<W>(scratch[at.beta + i]);
+    const int64_t end = round_up(i + kRowSlack, W);
+    for (int64_t c = 0; c < end; c += W) {
+      const Int column = iota<W>() + static_cast<int32_t>(c);
+      const Int before = column < static_cast<int32_t>(i);
+      const Int upto = column <= static_cast<int32_t>(i);
+      F<W> sums = load<W>(segment + c);
+      sums += before ? g : F<W>{};
+      store<W>(segment + c, sums);
+      const F<W> decay = exp_nonpositive<W>(sums);
+      if (p.delta) store<W>(lower + c, before ? beta * load<W>(kk + c) * decay : F<W>{});
+      store<W>(mix + c, upto ? load<W>(qk + c) * decay : F<W>{});
+    }
+  }
+  for (int64_t i = rows; i < rows + kRowSlack; ++i) {  // rows that tiles overshoot into
+    for (int64_t c = 0; c < round_up(rows + kRowSlack, W); c += W) {
+      store<W>(scratch + at.lower + i * at.pitch + c, F<W>{});
+      store<W>(scratch + at.mix + i * at.pitch + c, F<W>{});
+    }
+  }
+}
+
+}  // namespace
+}  // namespace hajax::cpu
+
+#endif  // HAJAX_NATIVE_CPU_KERNELS_WEIGHTS_H_

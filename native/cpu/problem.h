@@ -1,0 +1,95 @@
+// What a kernel is given: plain data, computed once per call by portable code. ISA objects include this and nothing of the standard library.
+#ifndef HAJAX_NATIVE_CPU_PROBLEM_H_
+#define HAJAX_NATIVE_CPU_PROBLEM_H_
+
+#include <stdint.h>
+
+#include "hajax/abi/hajax.h"
+#include "hajax/abi/plan.h"
+
+namespace hajax::cpu {
+
+// Row tiles of every ISA are at most this high, so this many rows beyond a chunk are kept.
+constexpr int64_t kRowSlack = 8;
+constexpr int64_t kCacheLine = 64;
+
+// Where the parts of a worker's scratch lie, in floats from its start. Every part starts on a cache line.
+struct Layout {
+  int64_t key;        // [chunk + slack, Dk] rows, normalised
+  int64_t query;      // [chunk + slack, Dk] rows, normalised and scaled
+  int64_t key_t;      // [Dk, pitch] transposed keys
+  int64_t key_pairs;  // [Dk / 2, pitch] pairs of bf16 keys, only for the bf16 dot product
+  int64_t kk;         // [chunk + slack, pitch] K K^T
+  int64_t qk;         // [chunk + slack, pitch] Q K^T
+  int64_t lower;      // [chunk + slack, pitch] beta (K K^T) decay, strictly lower
+  int64_t mix;        // [chunk + slack, pitch] (Q K^T) decay, lower
+  int64_t segment;    // [pitch] running segment sums of the log decay
+  int64_t log_decay;  // the vectors below: [chunk + slack]
+  int64_t beta;
+  int64_t from_start;  // exp of the decay from the chunk's start
+  int64_t to_end;      // exp of the decay to the chunk's end
+  int64_t key_factor;  // what a raw key row was multiplied by
+  int64_t query_factor;
+  int64_t update;  // [max(chunk + slack, 3 Dv)] x panel: the solution X of a panel; k.S, q.S and u of a token step
+  int64_t states;  // [group, panels of a block, Dk, panel]
+  int64_t floats;  // all of it
+  int64_t pitch;   // row pitch of the token x token matrices
+};
+
+// Counted by each worker alone at the head of its scratch, summed when all is done.
+struct alignas(kCacheLine) Work {
+  int64_t tasks;
+  int64_t chunks;
+  int64_t token_steps;
+  int64_t macs;
+};
+constexpr int64_t kWorkFloats = static_cast<int64_t>(sizeof(Work) / sizeof(float));
+
+// K K^T and Q K^T of raw bf16 rows, `stride` elements apart, times row and column factors.
+struct Gram {
+  const uint16_t* key;
+  const uint16_t* query;
+  int64_t stride;
+  int64_t rows;
+  int64_t dim;
+  const float* key_factor;
+  const float* query_factor;
+  uint32_t* pairs;  // [dim / 2, pitch]
+  float* kk;
+  float* qk;
+  int64_t pitch;
+};
+using GramFunction = int64_t (*)(const Gram&);  // returns the multiply-accumulates done
+
+struct Problem {
+  hj_delta_call call;
+  hj_cpu_plan plan;
+  Layout layout;
+  GramFunction gram;       // null: fp32
+  int64_t subgroups;       // groups of value heads under one key head
+  int64_t panels;          // of a whole head
+  int64_t items;
+  bool decays;
+  bool delta;
+};
+
+// One object file per ISA exports one of these.
+struct Kernels {
+  int32_t isa;
+  int32_t panel;
+  void (*task)(const Problem& problem, int64_t item, float* scratch, Work* work);
+};
+
+#if defined(HAJAX_BUILD_X86)
+extern const Kernels kKernelsAvx2;
+extern const Kernels kKernelsAvx512;
+int64_t gram_bf16_avx512(const Gram& gram);
+#endif
+#if defined(HAJAX_BUILD_NEON)
+extern const Kernels kKernelsNeon;
+#endif
+extern const Kernels kKernelsBaseline;
+
+}  // namespace hajax::cpu
+
+#endif  // HAJAX_NATIVE_CPU_PROBLEM_H_
