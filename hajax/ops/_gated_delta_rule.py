@@ -8,6 +8,7 @@ import numpy as np
 
 from hajax.mechanisms import GATED_DELTA_RULE
 from hajax.ops import _arguments as arguments
+from hajax.ops import _compat
 from hajax.ops._options import chosen_implementation
 from hajax.ops._primitive import Static, delta_rule
 
@@ -68,7 +69,9 @@ def gated_delta_rule(
     rows, axis = (batch, "B") if cu_seqlens is None else (sequences, "N")
     state = _checked_state("initial_state", initial_state, (rows, value_heads, query.shape[-1], value.shape[-1]), axis)
     static = _static(query, value, scale, l2norm_eps, preferred_element_type, implementation)
-    output, final = delta_rule(static, query, key, value, log_decay, beta, state.reshape(batch, sequences, *state.shape[1:]), bounds)
+    rows = state.reshape(batch, sequences, *state.shape[1:])
+    operands = _compat.same_varying_axes((query, key, value, log_decay, beta, rows, bounds))
+    output, final = delta_rule(static, *operands)
     return output, final.reshape(state.shape)
 
 
@@ -100,7 +103,7 @@ def gated_delta_rule_step(
     static = _static(query, value, scale, l2norm_eps, preferred_element_type, implementation)
     bounds, _ = arguments.sequence_bounds(batch, 1, None, None)
     tokens = (x[:, None] for x in (query, key, value, log_decay, beta))
-    output, state = delta_rule(static, *tokens, state[:, None], bounds)
+    output, state = delta_rule(static, *_compat.same_varying_axes((*tokens, state[:, None], bounds)))
     return output[:, 0], state[:, 0]
 
 

@@ -5,6 +5,7 @@ import warnings
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from hajax import abi, backends, planner
@@ -61,12 +62,11 @@ def call_with_counters(*operands: jax.Array, static: Any) -> tuple[jax.Array, ja
     plan = plan_for(operands, static)
     _observers.notify(plan)
     value, state = jax.typeof(operands[2]), jax.typeof(operands[5])
-    varying = {"vma": value.vma} if getattr(value, "vma", None) else {}
-    results = (
-        jax.ShapeDtypeStruct(value.shape, static.output_dtype, **varying),
-        jax.ShapeDtypeStruct(state.shape, state.dtype, **varying),
-        jax.ShapeDtypeStruct((abi.constant("HJ_COUNTERS"),), np.int64, **varying),
-        jax.ShapeDtypeStruct((plan.launch.workers * plan.launch.scratch_bytes,), np.uint8, **varying),
+    results = (  # `update` keeps what the operand's type says of sharding and of shard_map's axes
+        value.update(dtype=jnp.dtype(static.output_dtype)),
+        state,
+        value.update(shape=(abi.constant("HJ_COUNTERS"),), dtype=np.dtype(np.int64)),
+        value.update(shape=(plan.launch.workers * plan.launch.scratch_bytes,), dtype=np.dtype(np.uint8)),
     )
     kernel = jax.ffi.ffi_call(xla.register(), results, input_output_aliases={_STATE_OPERAND: _STATE_RESULT})
     output, state, counters, _ = kernel(

@@ -35,10 +35,7 @@ delta_rule_p.multiple_results = True
 
 @delta_rule_p.def_abstract_eval
 def _shapes(query: Any, key: Any, value: Any, log_decay: Any, beta: Any, state: Any, bounds: Any, *, static: Static) -> Any:
-    varying: dict[str, Any] = {}
-    if hasattr(value, "vma"):  # inside shard_map: the results vary over every mesh axis that an operand varies over
-        varying["vma"] = frozenset().union(*(x.vma for x in (query, key, value, log_decay, beta, state)))
-    return value.update(dtype=jnp.dtype(static.output_dtype), **varying), state.update(**varying)
+    return value.update(dtype=jnp.dtype(static.output_dtype)), state  # `update` keeps sharding and varying axes
 
 
 @functools.cache
