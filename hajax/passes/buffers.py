@@ -1,9 +1,34 @@
-"""Scratch of one worker. Last in the schedule: it counts what the other passes chose."""
+"""Scratch of one worker. Last in the schedule: it counts what the other passes chose.
+
+The parts are those of the kernel's layout (native/cpu/layout.cpp); a contract test holds the sums equal.
+"""
 
 from hajax.passes.draft import Draft
 from hajax.plans import Note
 from hajax.targets import CpuTarget
 
+_LINE_FLOATS = 16  # parts start on cache lines
+_ROW_SLACK = 8  # rows that a register tile may overshoot a chunk by
+_COUNTER_FLOATS = 16  # one line of counters
+_TOKEN_VECTORS = 3  # k.S, q.S and u of a single token
+
+
+def _up(count: int, multiple: int) -> int:
+    return -(-count // multiple) * multiple
+
 
 def size_scratch(draft: Draft, target: CpuTarget) -> Draft:
-    return draft.chosen(Note("buffers", "x", "", ""), scratch_bytes=64)
+    """Rows, weights, updates and the resident panels of `group` states, in bytes."""
+    shape = draft.shape
+    assert draft.chunk is not None and draft.group is not None and draft.column_blocks is not None
+    rows = draft.chunk + _ROW_SLACK
+    pitch = _up(rows, max(target.panel, _LINE_FLOATS))
+    panels = -(-shape.value_dim // target.panel)
+    states = draft.group * -(-panels // draft.column_blocks) * shape.key_dim * target.panel
+    update = max(rows * target.panel, _TOKEN_VECTORS * shape.value_dim)
+    parts = [rows * shape.key_dim] * 2 + [shape.key_dim * pitch]
+    parts += [shape.key_dim // 2 * pitch] if draft.bf16_dot else []
+    parts += [rows * pitch] * 4 + [pitch] * 7 + [update, states]
+    total = 4 * (_COUNTER_FLOATS + sum(_up(part, _LINE_FLOATS) for part in parts))
+    note = Note("buffers", f"{total} B a thread", "", f"{4 * states} B of it are resident states (L2 {target.l2_bytes} B)")
+    return draft.chosen(note, scratch_bytes=total)
