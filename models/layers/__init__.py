@@ -1,0 +1,1 @@
+"""Layers that several models share: pure functions over small registered dataclasses of weights."""

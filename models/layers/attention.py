@@ -1,0 +1,199 @@
+"""Gated softmax attention with grouped heads, q/k norm, partial rotary, and a key/value cache.
+
+Three forms of the same sum: over a whole sequence (differentiable), over a cache for many queries (blocks, no T x capacity
+score matrix), over a cache for one query. Scores, softmax and sums are fp32.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from hajax.models.layers.linear import linear
+from hajax.models.layers.norms import rms_norm
+from hajax.models.layers.rotary import rotate
+
+_DENSE_SCORES = 1 << 22  # at most this many fp32 scores at once (16 MiB) before queries go in blocks
+_QUERY_BLOCK = 256
+_KEY_BLOCK = 512
+_MASKED = -1e30  # finite: a masked score never makes inf - inf
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, slots=True)
+class AttentionWeights:
+    """query: [heads * 2 * D, hidden], each head's rows being its query's, then its gate's; key, value: [kv_heads * D,
+    hidden]; output: [hidden, heads * D]; query_norm, key_norm: [D], zero-centred."""
+
+    query: jax.Array
+    key: jax.Array
+    value: jax.Array
+    output: jax.Array
+    query_norm: jax.Array
+    key_norm: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, slots=True)
+class KeyValueCache:
+    """key, value: [B, capacity, kv_heads, D], keys after norm and rotary. How many are valid is the whole cache's count."""
+
+    key: jax.Array
+    value: jax.Array
+
+
+def attention(
+    weights: AttentionWeights,
+    x: jax.Array,
+    angles: tuple[jax.Array, jax.Array],
+    *,
+    head_dim: int,
+    eps: float,
+    cache: KeyValueCache | None = None,
+    starts: jax.Array | None = None,
+    lengths: jax.Array | None = None,
+) -> tuple[jax.Array, KeyValueCache | None]:
+    """x [B, T, hidden] -> ([B, T, hidden], cache).
+
+    Without a cache, tokens attend to those before them in x. With one, row b's x continues at position starts[b] and only its
+    first lengths[b] tokens are kept (lengths None: all T).
+    """
+    batch, tokens, _ = x.shape
+    wide = linear(x, weights.query).reshape(batch, tokens, -1, 2 * head_dim)
+    query, gate = wide[..., :head_dim], wide[..., head_dim:]
+    key = linear(x, weights.key).reshape(batch, tokens, -1, head_dim)
+    value = linear(x, weights.value).reshape(batch, tokens, -1, head_dim)
+    query = rotate(rms_norm(query, weights.query_norm, eps=eps), angles)
+    key = rotate(rms_norm(key, weights.key_norm, eps=eps), angles)
+    query = query * jnp.asarray(head_dim**-0.5, query.dtype)
+    if cache is None:
+        mixed = causal_attention(query, key, value)
+    else:
+        if starts is None:
+            raise ValueError("attention starts: expected [B] positions beside a cache, got None")
+        cache = write(cache, key, value, starts, lengths)
+        mixed = cached_attention(query, cache, starts, starts + (tokens if lengths is None else lengths))
+    mixed = mixed * jax.nn.sigmoid(gate)
+    return linear(mixed.reshape(batch, tokens, -1), weights.output), cache
+
+
+def write(
+    cache: KeyValueCache, key: jax.Array, value: jax.Array, starts: jax.Array, lengths: jax.Array | None
+) -> KeyValueCache:
+    """Puts row b's first lengths[b] of T new keys and values at starts[b]; entries past the capacity are dropped."""
+    batch, tokens = key.shape[:2]
+    capacity = cache.key.shape[1]
+    if tokens == 1 and lengths is None:
+        rows = jnp.arange(batch)
+
+        def one(old: jax.Array, new: jax.Array) -> jax.Array:
+            return old.at[rows, starts].set(new[:, 0].astype(old.dtype), mode="drop", unique_indices=True)
+
+        return KeyValueCache(one(cache.key, key), one(cache.value, value))
+    # a gather and a select over the capacity: rows may start anywhere, and nothing clamps where a padded tail would spill
+    source = jnp.arange(capacity)[None, :] - starts[:, None]
+    counts = jnp.full((batch,), tokens) if lengths is None else lengths
+    fresh = ((source >= 0) & (source < counts[:, None]))[:, :, None, None]
+    source = jnp.clip(source, 0, tokens - 1)[:, :, None, None]
+
+    def many(old: jax.Array, new: jax.Array) -> jax.Array:
+        moved = jnp.take_along_axis(new.astype(old.dtype), source, axis=1, mode="promise_in_bounds")
+        return jnp.where(fresh, moved, old)
+
+    return KeyValueCache(many(cache.key, key), many(cache.value, value))
+
+
+def causal_attention(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
+    """query [B, T, H, D], key and value [B, T, Hkv, D] -> [B, T, H, D]; differentiable, queries in blocks when T is long."""
+    batch, tokens, heads, _ = query.shape
+    positions = jnp.arange(tokens)
+    if batch * heads * tokens * tokens <= _DENSE_SCORES or tokens <= _QUERY_BLOCK:
+        return _dense(query, key, value, (positions[None, :] <= positions[:, None])[None])
+    blocks = -(-tokens // _QUERY_BLOCK)
+    padded = _pad_tokens(query, blocks * _QUERY_BLOCK)
+
+    @jax.checkpoint
+    def one(block: jax.Array) -> jax.Array:
+        part = jax.lax.dynamic_slice_in_dim(padded, block * _QUERY_BLOCK, _QUERY_BLOCK, axis=1)
+        rows = block * _QUERY_BLOCK + jnp.arange(_QUERY_BLOCK)
+        return _dense(part, key, value, (positions[None, :] <= rows[:, None])[None])
+
+    return _join_blocks(jax.lax.map(one, jnp.arange(blocks)), tokens)
+
+
+def cached_attention(query: jax.Array, cache: KeyValueCache, starts: jax.Array, ends: jax.Array) -> jax.Array:
+    """Row b's query t stands at position starts[b] + t and sees the cache up to itself; ends[b] is the row's valid count."""
+    batch, tokens, heads, _ = query.shape
+    capacity = cache.key.shape[1]
+    positions = starts[:, None] + jnp.arange(tokens)[None, :]
+    if tokens == 1 or batch * heads * tokens * capacity <= _DENSE_SCORES or capacity < _KEY_BLOCK:
+        mask = jnp.arange(capacity)[None, None, :] <= positions[:, :, None]
+        return _dense(query, cache.key, cache.value, mask)
+    size = min(_QUERY_BLOCK, tokens)
+    blocks = -(-tokens // size)
+    query = _pad_tokens(query, blocks * size)
+    last = jnp.max(ends)
+
+    def one(block: jax.Array) -> jax.Array:
+        part = jax.lax.dynamic_slice_in_dim(query, block * size, size, axis=1)
+        rows = starts[:, None] + block * size + jnp.arange(size)[None, :]
+        return _online(part, cache, rows, jnp.minimum(jnp.max(rows) + 1, last))
+
+    return _join_blocks(jax.lax.map(one, jnp.arange(blocks)), tokens)
+
+
+def _dense(query: jax.Array, key: jax.Array, value: jax.Array, mask: jax.Array) -> jax.Array:
+    """All scores at once; mask [B or 1, T, S] is true where a query sees a key."""
+    scores = jnp.where(mask[:, None, None], _scores(query, key), _MASKED)
+    weights = jax.nn.softmax(scores, axis=-1)
+    mixed = jnp.einsum("bkgts,bskd->btkgd", weights.astype(value.dtype), value, preferred_element_type=jnp.float32)
+    return mixed.reshape(query.shape).astype(query.dtype)
+
+
+def _online(query: jax.Array, cache: KeyValueCache, positions: jax.Array, end: jax.Array) -> jax.Array:
+    """One block of queries over the cache's blocks below `end`, keeping a running maximum and sum."""
+    batch, tokens, heads, dim = query.shape
+    capacity, kv_heads = cache.key.shape[1:3]
+    form = (batch, kv_heads, heads // kv_heads, tokens)
+
+    def step(block: jax.Array, carry: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
+        peak, total, mixed = carry
+        wanted = block * _KEY_BLOCK
+        first = jnp.minimum(wanted, capacity - _KEY_BLOCK)  # the last block may reach back: what it repeats is masked
+        index = first + jnp.arange(_KEY_BLOCK)
+        key = jax.lax.dynamic_slice_in_dim(cache.key, first, _KEY_BLOCK, axis=1)
+        value = jax.lax.dynamic_slice_in_dim(cache.value, first, _KEY_BLOCK, axis=1)
+        mask = (index[None, None, :] <= positions[:, :, None]) & (index >= wanted)[None, None, :]
+        scores = jnp.where(mask[:, None, None], _scores(query, key), _MASKED)
+        new_peak = jnp.maximum(peak, jnp.max(scores, axis=-1))
+        weights = jnp.where(mask[:, None, None], jnp.exp(scores - new_peak[..., None]), 0.0)
+        shrink = jnp.exp(peak - new_peak)
+        part = jnp.einsum("bkgts,bskd->bkgtd", weights.astype(value.dtype), value, preferred_element_type=jnp.float32)
+        return new_peak, total * shrink + jnp.sum(weights, axis=-1), mixed * shrink[..., None] + part
+
+    zero = jnp.zeros(form, jnp.float32)
+    count = jnp.clip((end + _KEY_BLOCK - 1) // _KEY_BLOCK, 1, -(-capacity // _KEY_BLOCK))
+    start = (zero + _MASKED, zero, jnp.zeros((*form, dim), jnp.float32))
+    _, total, mixed = jax.lax.fori_loop(0, count, step, start)
+    mixed = mixed / total[..., None]
+    return jnp.transpose(mixed, (0, 3, 1, 2, 4)).reshape(query.shape).astype(query.dtype)
+
+
+def _scores(query: jax.Array, key: jax.Array) -> jax.Array:
+    """query [B, T, H, D] (already scaled), key [B, S, Hkv, D] -> [B, Hkv, H/Hkv, T, S] fp32."""
+    batch, tokens, heads, dim = query.shape
+    kv_heads = key.shape[2]
+    grouped = query.reshape(batch, tokens, kv_heads, heads // kv_heads, dim)
+    return jnp.einsum("btkgd,bskd->bkgts", grouped, key, preferred_element_type=jnp.float32)
+
+
+def _pad_tokens(x: jax.Array, tokens: int) -> jax.Array:
+    return jnp.pad(x, ((0, 0), (0, tokens - x.shape[1]), (0, 0), (0, 0)))
+
+
+def _join_blocks(blocks: jax.Array, tokens: int) -> jax.Array:
+    """[blocks, B, size, H, D] -> [B, tokens, H, D]."""
+    count, batch, size, heads, dim = blocks.shape
+    return jnp.transpose(blocks, (1, 0, 2, 3, 4)).reshape(batch, count * size, heads, dim)[:, :tokens]

@@ -1,0 +1,16 @@
+"""RMSNorm as Qwen3.5 has it: the weight is an offset from one."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+
+def rms_norm(x: jax.Array, weight: jax.Array, *, eps: float) -> jax.Array:
+    """(1 + weight) * x / sqrt(mean(x^2) + eps) over the last axis, in fp32, returned in x's dtype.
+
+    x: [..., D]; weight: [D], zero-centred.
+    """
+    wide = x.astype(jnp.float32)
+    scale = jax.lax.rsqrt(jnp.mean(jnp.square(wide), axis=-1, keepdims=True) + eps)
+    return (wide * scale * (1.0 + weight.astype(jnp.float32))).astype(x.dtype)

@@ -1,0 +1,22 @@
+"""Partial rotary embedding, half-split: dims i and i + R/2 of the first R form a pair, the other dims pass through."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+
+
+def rotary_angles(positions: jax.Array, *, dims: int, theta: float) -> tuple[jax.Array, jax.Array]:
+    """cos and sin of position * theta^(-2i/dims): positions [B, T] int -> two of [B, T, dims/2], fp32."""
+    inverse = 1.0 / (theta ** (jnp.arange(0, dims, 2, dtype=jnp.float32) / dims))
+    angles = positions.astype(jnp.float32)[..., None] * inverse[None, None, :]
+    return jnp.cos(angles), jnp.sin(angles)
+
+
+def rotate(x: jax.Array, angles: tuple[jax.Array, jax.Array]) -> jax.Array:
+    """Turns the first dims of x [B, T, H, D] by `rotary_angles`, in fp32; returned in x's dtype."""
+    cos, sin = (part[:, :, None, :] for part in angles)
+    half = cos.shape[-1]
+    first, second = x[..., :half].astype(jnp.float32), x[..., half : 2 * half].astype(jnp.float32)
+    turned = jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1).astype(x.dtype)
+    return jnp.concatenate([turned, x[..., 2 * half :]], axis=-1)
