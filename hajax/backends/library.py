@@ -5,7 +5,7 @@ HAJAX_LIBRARY names another library file, HAJAX_CPU_ISA forces an instruction se
 
 import functools
 import os
-from importlib import resources
+from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +46,18 @@ class Library:
 
 
 def library_path() -> Path:
-    """The file that `open_library` opens."""
+    """The file that `open_library` opens: beside the package, or where an editable install keeps what it built."""
     if named := os.environ.get("HAJAX_LIBRARY"):
         return Path(named)
-    return Path(str(resources.files("hajax").joinpath("lib", LIBRARY)))
+    beside = Path(str(resources.files("hajax").joinpath("lib", LIBRARY)))
+    if not beside.is_file():
+        try:
+            built = Path(str(metadata.distribution("hajax").locate_file(f"hajax/lib/{LIBRARY}")))
+        except metadata.PackageNotFoundError:
+            return beside
+        if built.is_file():
+            return built
+    return beside
 
 
 def open_library() -> Library:
