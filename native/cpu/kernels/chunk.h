@@ -4,10 +4,13 @@
 
 #include "native/cpu/kernels/elements.h"
 #include "native/cpu/kernels/tile.h"
+#include "native/cpu/kernels/transpose.h"
 #include "native/cpu/problem.h"
 
 namespace hajax::cpu {
 namespace {
+
+constexpr int64_t kRowsAhead = 4;  // of keys and queries, prefetched
 
 // Tokens [first, first + rows) of row `batch`, and whose they are.
 struct Span {
@@ -27,6 +30,32 @@ HJ_INLINE int64_t head_offset(const Problem& p, const Span& s, int64_t row, int6
   return (s.batch * p.call.tokens + s.first + row) * p.plan.value_heads + value_head;
 }
 
+// Four running sums, as one would wait for the adder. All ISAs sum in the same order.
+HJ_INLINE float sum_of_squares(int32_t dtype, const void* base, int64_t offset, int64_t dim) {
+  constexpr int kSums = 4;
+  F<kNarrowest> squares[kSums] = {};
+  int64_t d = 0;
+  for (; d + kSums * kNarrowest <= dim; d += kSums * kNarrowest) {
+    HJ_UNROLL
+    for (int i = 0; i < kSums; ++i) {
+      const F<kNarrowest> x = load_as<kNarrowest>(dtype, base, offset + d + i * kNarrowest);
+      squares[i] += x * x;
+    }
+  }
+  for (; d < dim; d += kNarrowest) {
+    const F<kNarrowest> x = load_as<kNarrowest>(dtype, base, offset + d);
+    squares[0] += x * x;
+  }
+  return sum<kNarrowest>((squares[0] + squares[1]) + (squares[2] + squares[3]));
+}
+
+// Asks for the cache lines of `elements` elements ahead of their use: rows lie a whole token apart, which no hardware prefetcher follows.
+HJ_INLINE void prefetch_row(int32_t dtype, const void* base, int64_t index, int64_t elements) {
+  const int64_t bytes = dtype == kDtype_float32 ? kDtypeBytes_float32 : kDtypeBytes_float16;
+  const char* row = static_cast<const char*>(base) + index * bytes;
+  for (int64_t at = 0; at < elements * bytes; at += kCacheLine) __builtin_prefetch(row + at);
+}
+
 // One row to float, times `scale` and, if asked, divided by its norm. Returns the factor it was multiplied by.
 template <int W>
 HJ_INLINE float load_row(const Problem& p, const void* base, int64_t offset, float scale, float* to) {
@@ -34,12 +63,7 @@ HJ_INLINE float load_row(const Problem& p, const void* base, int64_t offset, flo
   const int32_t dtype = p.plan.input_dtype;
   float factor = scale;
   if (p.call.l2norm_eps >= 0) {
-    F<kNarrowest> squares{};  // the same order of summation in every ISA whose vectors are this wide or wider
-    for (int64_t d = 0; d < dim; d += kNarrowest) {
-      const F<kNarrowest> x = load_as<kNarrowest>(dtype, base, offset + d);
-      squares += x * x;
-    }
-    factor = scale / __builtin_sqrtf(sum<kNarrowest>(squares) + p.call.l2norm_eps);
+    factor = scale / __builtin_sqrtf(sum_of_squares(dtype, base, offset, dim) + p.call.l2norm_eps);
   }
   over_columns<W>(dim, [&](auto width, int64_t d) HJ_INLINE_LAMBDA {
     constexpr int V = decltype(width)::value;
@@ -54,6 +78,11 @@ HJ_INLINE void load_rows(const Problem& p, const Span& s, float* scratch) {
   const int64_t dim = p.plan.key_dim;
   for (int64_t r = 0; r < s.rows; ++r) {
     const int64_t offset = key_offset(p, s, r);
+    if (r + kRowsAhead < s.rows) {
+      const int64_t ahead = key_offset(p, s, r + kRowsAhead);
+      prefetch_row(p.plan.input_dtype, p.call.key, ahead, dim);
+      prefetch_row(p.plan.input_dtype, p.call.query, ahead, dim);
+    }
     scratch[at.key_factor + r] = load_row<I::W>(p, p.call.key, offset, 1.0f, scratch + at.key + r * dim);
     scratch[at.query_factor + r] = load_row<I::W>(p, p.call.query, offset, p.call.scale, scratch + at.query + r * dim);
   }
@@ -62,19 +91,16 @@ HJ_INLINE void load_rows(const Problem& p, const Span& s, float* scratch) {
   __builtin_memset(scratch + at.query + s.rows * dim, 0, static_cast<uint64_t>(kRowSlack * dim) * sizeof(float));
 }
 
-// Columns past the last token keep what was there; whoever reads the products masks them.
+// Columns past the last token, up to a whole block, become the zeros that load_rows left; whoever reads further masks.
+template <class I>
 HJ_INLINE void transpose_keys(const Problem& p, int64_t rows, float* scratch) {
-  constexpr int64_t kBlock = 8;
+  constexpr int B = I::W < kNarrowest ? I::W : kNarrowest;
   const int64_t dim = p.plan.key_dim;
   const int64_t pitch = p.layout.pitch;
   const float* key = scratch + p.layout.key;
   float* to = scratch + p.layout.key_t;
-  for (int64_t r = 0; r < rows; r += kBlock) {  // rows past the end are the zeros that load_rows left
-    for (int64_t d = 0; d < dim; d += kBlock) {
-      for (int64_t i = 0; i < kBlock; ++i) {
-        for (int64_t j = 0; j < kBlock; ++j) to[(d + i) * pitch + r + j] = key[(r + j) * dim + d + i];
-      }
-    }
+  for (int64_t r = 0; r < rows; r += B) {
+    for (int64_t d = 0; d < dim; d += B) transpose_block<B>(key + r * dim + d, dim, to + d * pitch + r, pitch);
   }
 }
 
@@ -115,7 +141,7 @@ template <class I>
 HJ_INLINE void prepare_chunk(const Problem& p, const Span& s, float* scratch, Work* work) {
   const Layout& at = p.layout;
   load_rows<I>(p, s, scratch);
-  transpose_keys(p, s.rows, scratch);
+  transpose_keys<I>(p, s.rows, scratch);
   if (p.gram != nullptr) {
     Gram g;
     const int64_t offset = key_offset(p, s, 0);

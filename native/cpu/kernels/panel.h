@@ -46,6 +46,21 @@ HJ_INLINE void store_output(const Problem& p, int64_t offset, int64_t columns, c
   });
 }
 
+// Row I of a tile less what the rows above it contribute, then the rows below. A template recursion: g++ does not unroll a triangular loop
+// nest, and a register cannot be indexed.
+template <int I, int W, int N, int R>
+HJ_INLINE void substitute(Tile<W, N, R>& t, const float* lower, int64_t pitch) {
+  if constexpr (I < R) {
+    HJ_UNROLL
+    for (int k = 0; k < I; ++k) {
+      const F<W> factor = splat<W>(lower[I * pitch + k]);
+      HJ_UNROLL
+      for (int j = 0; j < N; ++j) t.at[I][j] -= factor * t.at[k][j];
+    }
+    substitute<I + 1>(t, lower, pitch);
+  }
+}
+
 // X = beta (V - decay K S) - lower X, tile by tile from the top: forward substitution gives X itself, no inverse is formed.
 template <class I, int R>
 HJ_INLINE void solve_tile(const Problem& p, const Span& s, const Columns& at_columns, int64_t r, const float* state, float* scratch) {
@@ -55,6 +70,11 @@ HJ_INLINE void solve_tile(const Problem& p, const Span& s, const Columns& at_col
   float* x = scratch + at.update;
   Tile<W, N, R> t;
   clear(t);
+  for (int64_t i = r; i < r + R && i < s.rows; ++i) {  // in flight while the product below runs
+    const int64_t offset = head_offset(p, s, i, at_columns.value_head) * p.plan.value_dim + at_columns.first;
+    prefetch_row(p.plan.input_dtype, p.call.value, offset, at_columns.columns);
+    prefetch_row(p.plan.output_dtype, p.call.output, offset, at_columns.columns);
+  }
   if (p.delta) accumulate<false>(t, scratch + at.key + r * p.plan.key_dim, p.plan.key_dim, state, p.plan.key_dim);
   HJ_UNROLL
   for (int i = 0; i < R; ++i) {
@@ -73,15 +93,7 @@ HJ_INLINE void solve_tile(const Problem& p, const Span& s, const Columns& at_col
   if (p.delta) {
     const float* lower = scratch + at.lower + r * at.pitch;
     accumulate<true>(t, lower, at.pitch, x, r);
-    HJ_UNROLL
-    for (int i = 1; i < R; ++i) {
-      HJ_UNROLL
-      for (int k = 0; k < i; ++k) {
-        const F<W> factor = splat<W>(lower[i * at.pitch + r + k]);
-        HJ_UNROLL
-        for (int j = 0; j < N; ++j) t.at[i][j] -= factor * t.at[k][j];
-      }
-    }
+    substitute<1>(t, lower + r, at.pitch);
   }
   store_tile(x + r * I::kPanel, t);
 }
