@@ -10,7 +10,6 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
-
 from hajax.models.layers.linear import linear
 from hajax.models.layers.norms import rms_norm
 from hajax.models.layers.rotary import rotate
@@ -79,9 +78,7 @@ def attention(
     return linear(mixed.reshape(batch, tokens, -1), weights.output), cache
 
 
-def write(
-    cache: KeyValueCache, key: jax.Array, value: jax.Array, starts: jax.Array, lengths: jax.Array | None
-) -> KeyValueCache:
+def write(cache: KeyValueCache, key: jax.Array, value: jax.Array, starts: jax.Array, lengths: jax.Array | None) -> KeyValueCache:
     """Puts row b's first lengths[b] of T new keys and values at starts[b]; entries past the capacity are dropped."""
     batch, tokens = key.shape[:2]
     capacity = cache.key.shape[1]

@@ -6,8 +6,8 @@ import dataclasses
 
 import jax
 import jax.numpy as jnp
-
 from hajax.models.layers.linear import linear
+
 from hajax.ops import causal_conv1d, gated_delta_rule, gated_delta_rule_step, gated_rms_norm
 
 _L2NORM_EPS = 1e-6

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 import jax
-
 from hajax.models.layers.linear import linear
 
 

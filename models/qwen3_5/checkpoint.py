@@ -10,7 +10,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-
 from hajax.models import _safetensors
 from hajax.models._progress import Progress
 from hajax.models.qwen3_5.config import Config
@@ -51,9 +50,7 @@ def load_params(
     return jax.tree.unflatten(jax.tree.structure(records(config), is_leaf=_is_record), arrays)
 
 
-def save(
-    folder: str | os.PathLike[str], params: Params, config: Config, *, dtype: jax.typing.DTypeLike | None = None
-) -> None:
+def save(folder: str | os.PathLike[str], params: Params, config: Config, *, dtype: jax.typing.DTypeLike | None = None) -> None:
     """Writes config.json, generation_config.json and model.safetensors in the text-only layout; config.json comes last.
 
     dtype: of all tensors but A_log and the GDN norm, which stay fp32 as in published checkpoints; None keeps each as it is.
@@ -106,9 +103,7 @@ def _matched(
     if config.tie_word_embeddings and _HEAD in rest:
         skipped["tied lm_head"] = 1
     unexpected = [
-        name
-        for name in rest
-        if not name.startswith(tuple(_SKIPPED)) and not (name == _HEAD and config.tie_word_embeddings)
+        name for name in rest if not name.startswith(tuple(_SKIPPED)) and not (name == _HEAD and config.tie_word_embeddings)
     ]
     if unexpected:
         raise ValueError(f"{folder}: unexpected tensor {unexpected[0]!r}{_and_more(unexpected)}")

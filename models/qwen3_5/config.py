@@ -78,9 +78,7 @@ class Config:
             ("linear_num_value_heads", "linear_num_key_heads"),
         ):
             if getattr(self, many) % getattr(self, few):
-                raise ValueError(
-                    f"config {many}: expected a multiple of {few}={getattr(self, few)}, got {getattr(self, many)}"
-                )
+                raise ValueError(f"config {many}: expected a multiple of {few}={getattr(self, few)}, got {getattr(self, many)}")
         if self.rotary_dim % 2 or not 0 < self.rotary_dim <= self.head_dim:
             raise ValueError(
                 f"config partial_rotary_factor: expected an even number of rotated dims within head_dim="
@@ -123,18 +121,14 @@ class Config:
             raise ValueError(f"config model_type: expected one of {', '.join(MODEL_TYPES)}, got {model_type!r}")
         known = [name for name in data.get("architectures") or ARCHITECTURES if name in ARCHITECTURES]
         if not known:
-            raise ValueError(
-                f"config architectures: expected one of {', '.join(ARCHITECTURES)}, got {data['architectures']!r}"
-            )
+            raise ValueError(f"config architectures: expected one of {', '.join(ARCHITECTURES)}, got {data['architectures']!r}")
         text = data
         if "text_config" in data:
             text = data["text_config"]
             if not isinstance(text, Mapping):
                 raise ValueError(f"config text_config: expected a mapping, got {type(text).__name__}")
             if text.get("model_type", "qwen3_5_text") not in MODEL_TYPES:
-                raise ValueError(
-                    f"config text_config.model_type: expected 'qwen3_5_text', got {text.get('model_type')!r}"
-                )
+                raise ValueError(f"config text_config.model_type: expected 'qwen3_5_text', got {text.get('model_type')!r}")
         elif model_type == "qwen3_5" and "vocab_size" not in data:
             raise ValueError("config text_config: missing (a qwen3_5 config nests the text model's keys there)")
         _refuse_unsupported(text)

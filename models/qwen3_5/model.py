@@ -10,7 +10,6 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
-
 from hajax.models.layers.attention import AttentionWeights, KeyValueCache, attention
 from hajax.models.layers.delta_net import DeltaNetState, delta_net
 from hajax.models.layers.linear import linear
@@ -105,9 +104,7 @@ def decode(
     _check_tokens(token, 1)
     _check_rows("token", token, cache)
     positions = cache.lengths[:, None]
-    x, entries = _layers(
-        params, config, token[:, None], cache, positions, one_step=True, implementation=implementation
-    )
+    x, entries = _layers(params, config, token[:, None], cache, positions, one_step=True, implementation=implementation)
     ends = cache.lengths + 1
     return _within(_logits(params, config, x), ends, capacity_of(cache))[:, 0], Cache(entries, ends)
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-
 from hajax.models.layers.attention import AttentionWeights
 from hajax.models.layers.delta_net import DeltaNetWeights
 from hajax.models.layers.mlp import MLPWeights
