@@ -1,0 +1,187 @@
+"""The command line: each command is a thin shell over a function of the package. Errors are one line and exit code 2."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+from hajax import cache as plan_cache
+
+app = typer.Typer(
+    name="hajax",
+    help="Hybrid linear-attention language models with fused, statically planned delta-rule kernels.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+cache_app = typer.Typer(name="cache", help="The plans stored on this machine.", no_args_is_help=True)
+app.add_typer(cache_app)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
+
+
+@app.callback()
+def _common(context: typer.Context, debug: Debug = False) -> None:
+    context.obj = {"debug": debug}
+
+
+@app.command()
+def generate(
+    model: Annotated[Path | None, typer.Option(help="A Hugging Face folder; the shipped demo model when absent.")] = None,
+    prompt: Annotated[str | None, typer.Option(help="The text to go on from.")] = None,
+    prompt_file: Annotated[str | None, typer.Option("--prompt-file", help="A file with the text; - for standard input.")] = None,
+    source: Annotated[str | None, typer.Argument(metavar="[-]", help="- reads the prompt from standard input.")] = None,
+    max_new_tokens: Annotated[int, typer.Option(min=1)] = 128,
+    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    top_k: Annotated[int | None, typer.Option()] = None,
+    top_p: Annotated[float | None, typer.Option()] = None,
+    seed: Annotated[int, typer.Option()] = 0,
+    chat: Annotated[bool, typer.Option("--chat", help="Wrap the prompt as a user's message by the chat template.")] = False,
+    dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16; the checkpoint's own when absent.")] = None,
+    implementation: Annotated[str | None, typer.Option(help="cpu or xla; the best that runs when absent.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Generate text from a prompt, streaming it as it comes."""
+    from hajax import _generate_command
+
+    text = _prompt(prompt, prompt_file, source)
+    request = _generate_command.Request(
+        model=model, prompt=text, max_new_tokens=max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p,
+        seed=seed, chat=chat, dtype=dtype, implementation=implementation,
+    )  # fmt: skip
+    stream = None if as_json else lambda piece: print(piece, end="", flush=True)
+    result = _generate_command.run(request, stream)
+    if as_json:
+        print(json.dumps(result))
+        return
+    print()
+    print(_generate_command.describe(result), file=sys.stderr)
+
+
+def _prompt(prompt: str | None, prompt_file: str | None, source: str | None) -> str:
+    if source is not None and source != "-":
+        raise ValueError(f"argument: expected - (standard input) or nothing, got {source!r}; a prompt goes after --prompt")
+    if source == "-" and prompt_file is None:
+        prompt_file = "-"
+    if (prompt is None) == (prompt_file is None):
+        raise ValueError("prompt: expected exactly one of --prompt TEXT, --prompt-file FILE and -")
+    if prompt is not None:
+        return prompt
+    assert prompt_file is not None
+    try:
+        if prompt_file == "-":
+            return sys.stdin.buffer.read().decode()
+        return Path(prompt_file).read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"--prompt-file: expected UTF-8 text in {prompt_file}, got byte {error.start} wrong") from None
+    except OSError as error:
+        raise ValueError(f"--prompt-file: cannot read {prompt_file} ({error.strerror})") from None
+
+
+@app.command()
+def doctor(as_json: Json = False, debug: Debug = False) -> None:
+    """Say what is installed, what of it works, and why not."""
+    from hajax import report
+
+    facts = report.diagnose()
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        _print_facts(facts)
+    raise typer.Exit(0 if facts["ok"] else 1)
+
+
+def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            print(f"{indent}{name}:")
+            _print_facts(value or {"(none)": ""}, indent + "  ")
+        else:
+            shown = " ".join(map(str, value)) if isinstance(value, list) else "not installed" if value is None else value
+            print(f"{indent}{name}: {shown}")
+
+
+@app.command()
+def check(
+    case: Annotated[str, typer.Argument(help='For example "T=150 B=2 Hk=2 Hv=4 Dk=16 Dv=24 decay=mixed lengths=150,70".')],
+    implementation: Annotated[str | None, typer.Option(help="cpu or xla; both when absent.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Run one conformance case against the fp64 token recurrence."""
+    import dataclasses
+
+    from hajax import conformance
+
+    parsed = conformance.parse(case)
+    names = [implementation] if implementation else ["cpu", "xla"]
+    results = [dataclasses.asdict(conformance.check(parsed, name)) for name in names]
+    if as_json:
+        print(json.dumps(results))
+        return
+    for result in results:
+        print(
+            f"{result['implementation']}: output NMSE {result['output_nmse']:.2e} (largest error {result['output_max_error']:.2e}), "
+            f"state NMSE {result['state_nmse']:.2e} (largest error {result['state_max_error']:.2e})"
+        )
+
+
+@cache_app.command("show")
+def cache_show(as_json: Json = False, debug: Debug = False) -> None:
+    """List the stored plans."""
+    from hajax import plans, report
+
+    rows: list[dict[str, str]] = []
+    for path, _, text in plan_cache.entries():
+        try:
+            rows.append({"file": str(path), "plan": report.summary(plans.from_json(text))})
+        except ValueError as error:
+            rows.append({"file": str(path), "plan": f"unreadable ({error}); rebuilt when next needed"})
+    folder = plan_cache.folder()
+    if as_json:
+        print(json.dumps({"folder": str(folder) if folder else None, "entries": rows}))
+        return
+    print(f"{folder or 'off (HAJAX_CACHE=0)'}: {len(rows)} plans")
+    for row in rows:
+        print(f"  {Path(row['file']).name[:12]}  {row['plan']}")
+
+
+@cache_app.command("clear")
+def cache_clear(debug: Debug = False) -> None:
+    """Remove the stored plans; they are made anew when needed."""
+    print(f"{plan_cache.clear()} files removed")
+
+
+def _fail(error: BaseException, debug: bool) -> NoReturn:
+    if debug:
+        raise error
+    line = " ".join(str(error).split()) or type(error).__name__
+    print(f"hajax: error: {line}", file=sys.stderr)
+    sys.exit(2)
+
+
+def main() -> None:
+    """Entry point of the `hajax` command."""
+    debug = "--debug" in sys.argv
+    import warnings
+
+    if not debug:  # a warning is one line, without the code that gave it
+        warnings.showwarning = lambda message, *_, **__: print(f"hajax: warning: {message}", file=sys.stderr)
+    try:
+        app(standalone_mode=True)
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)
+    except (ValueError, TypeError, OSError, RuntimeError, NotImplementedError, MemoryError) as error:
+        _fail(error, debug)
+
+
+if __name__ == "__main__":
+    main()
