@@ -1,0 +1,64 @@
+"""From a checkpoint folder to a Model."""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+import jax
+import jax.numpy as jnp
+from hajax.models import qwen3_5
+from hajax.models._model import Model
+from hajax.models.qwen3_5.config import read_json, token_ids
+
+from hajax._jit import jit
+
+FAMILIES: dict[str, ModuleType] = {"qwen3_5": qwen3_5, "qwen3_5_text": qwen3_5}
+_DTYPES = ("float32", "bfloat16", "float16")
+
+
+def load(
+    folder: str | os.PathLike[str],
+    dtype: jax.typing.DTypeLike | None = None,
+    *,
+    implementation: str | None = None,
+    progress: bool | None = None,
+) -> Model:
+    """The model in a Hugging Face checkpoint folder: config.json, safetensors (one file or shards), maybe a tokenizer.
+
+    dtype: of weights and activations (float32, bfloat16, float16); None keeps the checkpoint's. Gate constants, norms and
+    recurrent states are fp32 always. implementation: as in `hajax.gated_delta_rule`. progress: a bar on standard error;
+    None shows it on a terminal. Nothing is downloaded.
+
+    Raises FileNotFoundError or ValueError naming the file, key or tensor, what was expected and what came.
+    """
+    folder = os.fspath(folder)
+    if not os.path.isdir(folder):
+        what = "not a folder" if os.path.exists(folder) else "no such folder"
+        raise FileNotFoundError(f"{folder}: {what} (a checkpoint is a local folder with config.json; nothing is downloaded)")
+    wanted = None if dtype is None else _checked_dtype(dtype)
+    data = read_json(folder)
+    model_type = data.get("model_type")
+    if model_type not in FAMILIES:
+        raise ValueError(f"{folder}: config model_type: expected one of {', '.join(FAMILIES)}, got {model_type!r}")
+    family = FAMILIES[model_type]
+    try:
+        config = family.Config.from_dict(data)
+    except ValueError as error:
+        raise ValueError(f"{folder}: {error}") from None
+    eos = config.eos_token_ids
+    generation = os.path.join(folder, "generation_config.json")
+    if os.path.isfile(generation):
+        eos = token_ids(read_json(generation).get("eos_token_id")) or eos
+    params = family.load_params(folder, config, wanted, progress=progress)
+    return Model(family, config, params, folder=folder, eos=eos, implementation=implementation, jit=jit)
+
+
+def _checked_dtype(dtype: jax.typing.DTypeLike) -> jnp.dtype:
+    try:
+        found = jnp.dtype(dtype)
+    except TypeError:
+        found = None
+    if found is None or found.name not in _DTYPES:
+        raise ValueError(f"dtype: expected None or one of {', '.join(_DTYPES)}, got {dtype!r}")
+    return found
