@@ -94,7 +94,7 @@ def _keys(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> np.nda
     if kind == "alike":
         drawn = drawn + 1.0
     elif kind == "repeated":
-        drawn = np.repeat(drawn[:, : max(1, shape[1] // 8)], 9, axis=1)[:, : shape[1]]
+        drawn = np.repeat(drawn[:, : -(-shape[1] // 9)], 9, axis=1)[:, : shape[1]]
     elif kind == "zeros":
         drawn[:, ::3] = 0
     return drawn / np.maximum(np.linalg.norm(drawn, axis=-1, keepdims=True), 1e-6)
