@@ -56,14 +56,14 @@ def causal_conv1d(
         windows, final = _rows(x, state, bounds, None if lengths is None else bounds[:, 1])
     else:
         windows, final = _packed(x, state, bounds[0])
-    y = sum(weight[:, j].astype(jnp.float32) * windows[j].astype(jnp.float32) for j in range(taps))
+    y = sum(weight[None, None, :, j].astype(jnp.float32) * windows[j].astype(jnp.float32) for j in range(taps))
     if bias is not None:
-        y = y + bias.astype(jnp.float32)
+        y = y + bias[None, None].astype(jnp.float32)
     if activation == "silu":
         y = jax.nn.silu(y)
     y = y.astype(x.dtype)
     if lengths is not None:
-        y = jnp.where((jnp.arange(tokens) < bounds[:, 1:])[..., None], y, jnp.zeros((), x.dtype))
+        y = jnp.where((jnp.arange(tokens)[None] < bounds[:, 1:])[..., None], y, jnp.zeros((), x.dtype))
     return y, final
 
 
@@ -74,7 +74,7 @@ def _rows(x: jax.Array, state: jax.Array, bounds: jax.Array, lengths: jax.Array 
     windows = [padded[:, j : j + tokens] for j in range(memory + 1)]
     if lengths is None:
         return windows, padded[:, tokens:]
-    last = lengths[:, None] + jnp.arange(memory, dtype=jnp.int32)
+    last = lengths[:, None] + jnp.arange(memory, dtype=jnp.int32)[None]
     return windows, jnp.take_along_axis(padded, last[..., None], axis=1, mode="clip")
 
 
@@ -94,5 +94,5 @@ def _packed(x: jax.Array, state: jax.Array, bounds: jax.Array) -> tuple[list[jax
     owner = jnp.clip(jnp.searchsorted(bounds, token, side="right") - 1, 0, sequences - 1)
     windows = [read(owner, token - bounds[owner] - memory + j)[None] for j in range(memory + 1)]
     length = bounds[1:] - bounds[:-1]
-    final = read(jnp.arange(sequences)[:, None], length[:, None] - memory + jnp.arange(memory, dtype=jnp.int32))
+    final = read(jnp.arange(sequences)[:, None], length[:, None] - memory + jnp.arange(memory, dtype=jnp.int32)[None])
     return windows, final

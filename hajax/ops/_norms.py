@@ -29,4 +29,5 @@ def gated_rms_norm(x: Any, gate: Any, weight: Any, *, eps: float = 1e-6) -> jax.
     arguments.check_shape("weight", weight, x.shape[-1:], "D")
     wide = x.astype(jnp.float32)
     wide = wide * jax.lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + eps)
+    weight = weight.reshape(*(1,) * (x.ndim - 1), -1)
     return (weight.astype(jnp.float32) * wide * jax.nn.silu(gate.astype(jnp.float32))).astype(gate.dtype)

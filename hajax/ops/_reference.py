@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from hajax.mechanisms import Mechanism
+from hajax.ops._solve import solve_unit_lower
 
 CHUNK = 64
 _LOWEST_LOG_DECAY = -1000.0  # exp of it is 0 in fp32 and fp64, and sums of it stay finite where -inf would make NaN
@@ -64,7 +65,7 @@ def _masked(tokens: tuple[jax.Array, ...], inside: jax.Array) -> tuple[jax.Array
 def _rows(tokens: tuple[jax.Array, ...], state: jax.Array, bounds: jax.Array, mechanism: Mechanism) -> tuple[jax.Array, jax.Array]:
     """One sequence a row: a scan over chunks with all rows side by side."""
     total = tokens[0].shape[1]
-    position = jnp.arange(total, dtype=jnp.int32)
+    position = jnp.arange(total, dtype=jnp.int32)[None]
     inside = (position >= bounds[:, :1]) & (position < bounds[:, 1:])
     tokens = _masked(tokens, inside)
     if isinstance(total, int) and total == 1:
@@ -90,7 +91,7 @@ def _packed(tokens: tuple[jax.Array, ...], state: jax.Array, bounds: jax.Array, 
     index = jnp.arange(total // CHUNK + sequences, dtype=jnp.int32)
     sequence = jnp.minimum(jnp.searchsorted(last_chunk, index, side="right"), sequences - 1)
     chunk_start = start[sequence] + (index - first_chunk[sequence]) * CHUNK
-    position = chunk_start[:, None] + jnp.arange(CHUNK, dtype=jnp.int32)
+    position = chunk_start[:, None] + jnp.arange(CHUNK, dtype=jnp.int32)[None]
     inside = (position < bounds[sequence + 1][:, None]) & (index < last_chunk[-1])[:, None]
     gathered = _masked(tuple(x.at[position].get(mode="clip") for x in tokens), inside)
 
@@ -128,8 +129,9 @@ def _chunk(state: jax.Array, tokens: tuple[jax.Array, ...], mechanism: Mechanism
     def product(spec: str, *xs: jax.Array) -> jax.Array:
         return jnp.einsum(spec, *xs, precision=_EXACT)
 
-    between = product("it,bhrtj->bhrij", lower, log_decay[..., None] * strict)  # sums of g over j < t <= i
-    ratio = jnp.exp(jnp.where(lower > 0, between, -jnp.inf))
+    lower_of_all, strict_of_all = (x.reshape(1, 1, 1, size, size) for x in (lower, strict))
+    between = product("it,bhrtj->bhrij", lower, log_decay[..., None] * strict_of_all)  # sums of g over j < t <= i
+    ratio = jnp.exp(jnp.where(lower_of_all > 0, between, -jnp.inf))
     from_start = jnp.exp(product("it,bhrt->bhri", lower, log_decay))[..., None]
     to_end = jnp.exp(product("tj,bhrt->bhrj", strict, log_decay))[..., None]
     update = value
@@ -137,8 +139,8 @@ def _chunk(state: jax.Array, tokens: tuple[jax.Array, ...], mechanism: Mechanism
         update = update - from_start * product("bhik,bhrkv->bhriv", key, state)
     update = beta[..., None] * update
     if mechanism.delta:
-        system = strict * beta[..., None] * ratio * product("bhik,bhjk->bhij", key, key)[:, :, None]
-        update = jax.lax.linalg.triangular_solve(system, update, left_side=True, lower=True, unit_diagonal=True)
+        system = strict_of_all * beta[..., None] * ratio * product("bhik,bhjk->bhij", key, key)[:, :, None]
+        update = solve_unit_lower(system, update)
     scores = ratio * product("bhik,bhjk->bhij", query, key)[:, :, None]
     output = from_start * product("bhik,bhrkv->bhriv", query, state) + product("bhrij,bhrjv->bhriv", scores, update)
     state = from_start[..., -1:, :] * state + product("bhjk,bhrjv->bhrkv", key, to_end * update)
