@@ -289,7 +289,7 @@ CASES = [
     *[Case(batch=3, t=97, lengths=(1, 0, 40, 3, 0, 50), start=2, state=s, alias=a) for s in (True, False) for a in (True, False)],
     Case(lengths=(0,), t=9),
     Case(lengths=(0, 0), t=0),
-    Case(lengths=(65,), t=65, alias=True, blocks=2, r=2, group=2),
+    Case(lengths=(65,), t=65, dv=72, alias=True, blocks=2, r=2, group=2),
     Case(steps=99, t=20, alias=True),
     Case(dk=128, dv=128, t=200, hk=2, r=2, group=2, blocks=2),
 ]
