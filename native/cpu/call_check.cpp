@@ -76,7 +76,8 @@ Failure check_bounds(const hj_delta_call& call) {
     for (int64_t n = 0; n <= call.sequences; ++n) {
       if (bounds[n] < lowest || bounds[n] > call.tokens) {
         return bad("bounds[" + std::to_string(b) + "][" + std::to_string(n) + "]",
-                   std::to_string(lowest) + ".." + std::to_string(call.tokens) + " (ascending, at most tokens)", std::to_string(bounds[n]));
+                   std::to_string(lowest) + ".." + std::to_string(call.tokens) + " (ascending, at most tokens)",
+                   std::to_string(bounds[n]));
       }
       lowest = bounds[n];
     }
@@ -87,7 +88,8 @@ Failure check_bounds(const hj_delta_call& call) {
 Failure check_scratch_buffer(const hj_cpu_plan& p, const hj_delta_call& call) {
   const int64_t needed = p.workers * p.scratch_bytes;  // cannot overflow: check_scratch
   if (call.scratch_bytes < needed) {
-    return bad("scratch_bytes", "at least " + std::to_string(needed) + " (workers times the plan's)", std::to_string(call.scratch_bytes));
+    return bad("scratch_bytes", "at least " + std::to_string(needed) + " (workers times the plan's)",
+               std::to_string(call.scratch_bytes));
   }
   if (call.scratch == nullptr) return bad("scratch", std::to_string(needed) + " bytes", "null");
   if (reinterpret_cast<uintptr_t>(call.scratch) % kCacheLine != 0) {

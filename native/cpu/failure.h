@@ -17,7 +17,8 @@ struct Failure {
 };
 
 // "plan: key_dim: expected a multiple of 8 in 8..256, got 12"
-inline Failure wrong(Status status, const char* where, const std::string& field, const std::string& expected, const std::string& got) {
+inline Failure wrong(Status status, const char* where, const std::string& field, const std::string& expected,
+                     const std::string& got) {
   return {status, std::string(where) + ": " + field + ": expected " + expected + ", got " + got};
 }
 

@@ -39,12 +39,14 @@ int32_t guarded(const Body& body) noexcept {
   return kStatus_internal;
 }
 
-Failure execute(const void* bytes, int64_t count, const hj_delta_call* call, const hj_parallel* parallel, int64_t* counters) {
+Failure execute(const void* bytes, int64_t count, const hj_delta_call* call, const hj_parallel* parallel,
+                int64_t* counters) {
   PlanView view;
   if (Failure f = read_plan(bytes, count, &view); f.failed()) return f;
   if (Failure f = check_scratch(view); f.failed()) return f;
   if (call == nullptr) return wrong(kStatus_bad_call, "call", "call", "a pointer", "null");
-  if (parallel != nullptr && parallel->run == nullptr) return wrong(kStatus_bad_call, "call", "parallel.run", "a function", "null");
+  if (parallel != nullptr && parallel->run == nullptr)
+    return wrong(kStatus_bad_call, "call", "parallel.run", "a function", "null");
   if (Failure f = check_call(view, *call); f.failed()) return f;
   return run(view, *call, parallel, counters);
 }
@@ -82,7 +84,8 @@ int64_t hajax_cpu_scratch_bytes(const void* plan, int64_t plan_bytes) {
   return needed;
 }
 
-int32_t hajax_execute(const void* plan, int64_t plan_bytes, const hj_delta_call* call, const hj_parallel* parallel, int64_t* counters) {
+int32_t hajax_execute(const void* plan, int64_t plan_bytes, const hj_delta_call* call, const hj_parallel* parallel,
+                      int64_t* counters) {
   return hajax::cpu::guarded([&] { return hajax::cpu::execute(plan, plan_bytes, call, parallel, counters); });
 }
 

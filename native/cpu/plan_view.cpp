@@ -43,11 +43,13 @@ bool between(int64_t n, int64_t low, int64_t high) { return n >= low && n <= hig
 
 Failure check_header(const hj_plan_header& header) {
   if (header.magic != HJ_PLAN_MAGIC) return bad("magic", std::to_string(HJ_PLAN_MAGIC), header.magic);
-  if (header.total_bytes != sizeof(hj_cpu_plan)) return bad("total_bytes", std::to_string(sizeof(hj_cpu_plan)), header.total_bytes);
+  if (header.total_bytes != sizeof(hj_cpu_plan))
+    return bad("total_bytes", std::to_string(sizeof(hj_cpu_plan)), header.total_bytes);
   const std::string digest = hexadecimal(header.abi_digest, HJ_DIGEST_BYTES);
   if (digest != abi_digest()) return bad("abi_digest", std::string(abi_digest()) + " (this library's)", digest);
   if (header.backend != kBackend_cpu) return bad("backend", std::to_string(kBackend_cpu) + " (cpu)", header.backend);
-  if (!between(header.decay, kDecay_none, kDecay_per_channel)) return bad("decay", "a number of decays.def", header.decay);
+  if (!between(header.decay, kDecay_none, kDecay_per_channel))
+    return bad("decay", "a number of decays.def", header.decay);
   if (!between(header.delta, 0, 1)) return bad("delta", "0 or 1", header.delta);
   if (header.reserved != 0) return bad("reserved", "0", header.reserved);
   return {};
@@ -63,14 +65,16 @@ Failure check_operator(const hj_cpu_plan& p) {
   if (dtype_bytes(p.output_dtype) == 0) return bad("output_dtype", "a number of dtypes.def", p.output_dtype);
   if (!between(p.key_heads, 1, kMaxHeads)) return bad("key_heads", "1..65536", p.key_heads);
   if (!between(p.value_heads, 1, kMaxHeads) || p.value_heads % p.key_heads != 0) {
-    return bad("value_heads", "a multiple of key_heads (" + std::to_string(p.key_heads) + ") up to 65536", p.value_heads);
+    return bad("value_heads", "a multiple of key_heads (" + std::to_string(p.key_heads) + ") up to 65536",
+               p.value_heads);
   }
   if (Failure f = check_dim("key_dim", p.key_dim); f.failed()) return f;
   return check_dim("value_dim", p.value_dim);
 }
 
 Failure check_tiling(const hj_cpu_plan& p, const Kernels& kernels) {
-  if (p.chunk != 16 && p.chunk != 32 && p.chunk != 64 && p.chunk != 128) return bad("chunk", "16, 32, 64 or 128", p.chunk);
+  if (p.chunk != 16 && p.chunk != 32 && p.chunk != 64 && p.chunk != 128)
+    return bad("chunk", "16, 32, 64 or 128", p.chunk);
   if (p.panel != kernels.panel) {
     return bad("panel", std::to_string(kernels.panel) + " (of ISA " + isa_name(p.isa) + ")", p.panel);
   }
@@ -94,7 +98,8 @@ Failure check_bf16_dot(const hj_cpu_plan& p, GramFunction* gram) {
   if (p.input_dtype != kDtype_bfloat16) return bad("bf16_dot", "0 unless input_dtype is bfloat16", p.bf16_dot);
   if (p.isa != kIsa_avx512) return bad("bf16_dot", std::string("0 with ISA ") + isa_name(p.isa), p.bf16_dot);
   *gram = bf16_gram();
-  if (*gram == nullptr) return wrong(kStatus_unsupported, "plan", "bf16_dot", "0 (this CPU has no bf16 dot product)", "1");
+  if (*gram == nullptr)
+    return wrong(kStatus_unsupported, "plan", "bf16_dot", "0 (this CPU has no bf16 dot product)", "1");
   return {};
 }
 
@@ -116,7 +121,8 @@ int64_t dtype_bytes(int32_t dtype) {
 
 Failure read_plan(const void* bytes, int64_t count, PlanView* view) {
   if (bytes == nullptr) return bad("bytes", "a pointer", "null");
-  if (count != static_cast<int64_t>(sizeof(hj_cpu_plan))) return bad("size", std::to_string(sizeof(hj_cpu_plan)) + " bytes", count);
+  if (count != static_cast<int64_t>(sizeof(hj_cpu_plan)))
+    return bad("size", std::to_string(sizeof(hj_cpu_plan)) + " bytes", count);
   std::memcpy(&view->plan, bytes, sizeof(hj_cpu_plan));  // the bytes may lie at any address
   const hj_cpu_plan& p = view->plan;
   if (Failure f = check_header(p.header); f.failed()) return f;
@@ -129,7 +135,8 @@ Failure read_plan(const void* bytes, int64_t count, PlanView* view) {
   if (Failure f = check_tiling(p, *view->kernels); f.failed()) return f;
   if (Failure f = check_bf16_dot(p, &view->gram); f.failed()) return f;
   if (p.header.decay == kDecay_per_channel) {
-    return wrong(kStatus_unsupported, "plan", "decay", "none or scalar (the CPU kernel has no per-channel decay yet)", "per_channel");
+    return wrong(kStatus_unsupported, "plan", "decay", "none or scalar (the CPU kernel has no per-channel decay yet)",
+                 "per_channel");
   }
   view->layout = layout_of(p);
   view->needed_scratch_bytes = view->layout.floats * static_cast<int64_t>(sizeof(float));

@@ -11,7 +11,7 @@ struct PlanView {
   hj_cpu_plan plan;
   Layout layout;
   const Kernels* kernels;
-  GramFunction gram;            // null: fp32
+  GramFunction gram;             // null: fp32
   int64_t needed_scratch_bytes;  // for one worker
 };
 

@@ -1,4 +1,5 @@
-// What a kernel is given: plain data, computed once per call by portable code. ISA objects include this and nothing of the standard library.
+// What a kernel is given: plain data, computed once per call by portable code. ISA objects include this and nothing of
+// the standard library.
 #ifndef HAJAX_NATIVE_CPU_PROBLEM_H_
 #define HAJAX_NATIVE_CPU_PROBLEM_H_
 
@@ -65,9 +66,9 @@ struct Problem {
   hj_delta_call call;
   hj_cpu_plan plan;
   Layout layout;
-  GramFunction gram;       // null: fp32
-  int64_t subgroups;       // groups of value heads under one key head
-  int64_t panels;          // of a whole head
+  GramFunction gram;  // null: fp32
+  int64_t subgroups;  // groups of value heads under one key head
+  int64_t panels;     // of a whole head
   int64_t items;
   bool decays;
   bool delta;

@@ -70,7 +70,8 @@ Failure run(const PlanView& view, const hj_delta_call& call, const hj_parallel* 
     for (int64_t item = 0; item < job.problem.items; ++item) run_item(&job, item, 0);
   }
   if (const int32_t stray = job.stray.load(); stray != -1) {
-    return wrong(kStatus_internal, "parallel", "worker", "0.." + std::to_string(view.plan.workers - 1), std::to_string(stray));
+    return wrong(kStatus_internal, "parallel", "worker", "0.." + std::to_string(view.plan.workers - 1),
+                 std::to_string(stray));
   }
   if (counters != nullptr) fill_counters(job.problem, counters);
   return {};

@@ -1,8 +1,9 @@
-// Runs a dumped call without Python: `hajax_replay FILE` prints a checksum, `hajax_replay --fuzz N [SEED]` breaks plans and bounds at random.
-// Built with -DHAJAX_SANITIZE=ON it is the target of the sanitizers.
+// Runs a dumped call without Python: `hajax_replay FILE` prints a checksum, `hajax_replay --fuzz N [SEED]` breaks plans
+// and bounds at random. Built with -DHAJAX_SANITIZE=ON it is the target of the sanitizers.
 //
-// A dump, in the machine's byte order: 8 bytes "HJDUMP01"; int64 plan bytes, batch, tokens, sequences; float scale, l2norm_eps; the plan; then
-// query, key, value, log_decay [B, T, Hv], beta, state_in, bounds, each contiguous as hajax.h has them.
+// A dump, in the machine's byte order: 8 bytes "HJDUMP01"; int64 plan bytes, batch, tokens, sequences; float scale,
+// l2norm_eps; the plan; then query, key, value, log_decay [B, T, Hv], beta, state_in, bounds, each contiguous as
+// hajax.h has them.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -24,8 +25,9 @@ using Bytes = std::vector<char>;
 
 constexpr char kMagic[] = "HJDUMP01";
 constexpr size_t kMagicBytes = sizeof kMagic - 1;
-constexpr int64_t kMost = int64_t{1} << 34;         // bytes; a dump past this is taken for broken
-constexpr int64_t kMostScratch = int64_t{1} << 28;  // bytes; a plan that asks for more gets none, and the call is refused
+constexpr int64_t kMost = int64_t{1} << 34;  // bytes; a dump past this is taken for broken
+constexpr int64_t kMostScratch = int64_t{1}
+                                 << 28;  // bytes; a plan that asks for more gets none, and the call is refused
 constexpr size_t kAlignment = 64;
 
 struct Dump {
@@ -45,9 +47,11 @@ int64_t element_bytes(int32_t dtype) { return dtype == kDtype_float32 ? kDtypeBy
 
 // What the buffers of a call of this plan hold.
 void size_buffers(const hj_cpu_plan& p, Dump* d) {
-  const double rough = static_cast<double>(d->batch) * static_cast<double>(d->tokens + d->sequences) * p.value_heads * 256.0 * 256.0;
-  const bool sane = d->batch >= 0 && d->tokens >= 0 && d->sequences >= 1 && p.key_heads > 0 && p.value_heads > 0 && p.key_dim > 0 &&
-                    p.value_dim > 0 && p.key_dim <= 256 && p.value_dim <= 256 && rough < 64.0 * static_cast<double>(kMost);
+  const double rough =
+      static_cast<double>(d->batch) * static_cast<double>(d->tokens + d->sequences) * p.value_heads * 256.0 * 256.0;
+  const bool sane = d->batch >= 0 && d->tokens >= 0 && d->sequences >= 1 && p.key_heads > 0 && p.value_heads > 0 &&
+                    p.key_dim > 0 && p.value_dim > 0 && p.key_dim <= 256 && p.value_dim <= 256 &&
+                    rough < 64.0 * static_cast<double>(kMost);
   if (!sane) die("sizes: expected those of a small valid call, got others");
   const int64_t rows = d->batch * d->tokens;
   const auto bytes = [](int64_t n) { return static_cast<size_t>(n); };
@@ -88,7 +92,8 @@ Dump read_dump(const char* path) {
   hj_cpu_plan plan;
   std::memcpy(&plan, d.plan.data(), sizeof plan);
   size_buffers(plan, &d);
-  for (Bytes* part : {&d.query, &d.key, &d.value, &d.log_decay, &d.beta, &d.state_in, &d.bounds}) take(part->data(), part->size());
+  for (Bytes* part : {&d.query, &d.key, &d.value, &d.log_decay, &d.beta, &d.state_in, &d.bounds})
+    take(part->data(), part->size());
   return d;
 }
 
@@ -175,7 +180,8 @@ hj_cpu_plan random_plan(const Pick& pick) {
   return p;
 }
 
-// Every second case is left valid and must run; the rest has a few bytes of plan or bounds flipped and must be refused or run, never crash.
+// Every second case is left valid and must run; the rest has a few bytes of plan or bounds flipped and must be refused
+// or run, never crash.
 int fuzz(int64_t cases, uint32_t seed) {
   std::mt19937 random(seed);
   const auto pick = [&](int32_t n) { return static_cast<int32_t>(random() % static_cast<uint32_t>(n)); };
@@ -221,7 +227,8 @@ int fuzz(int64_t cases, uint32_t seed) {
     if (!broken && result.status != kStatus_ok) die("a valid case was refused: " + std::string(hajax_last_error()));
     if (result.status == kStatus_internal) die("internal: " + std::string(hajax_last_error()));
   }
-  std::printf("fuzz: %lld cases, %lld refused, seed %u\n", static_cast<long long>(cases), static_cast<long long>(refused), seed);
+  std::printf("fuzz: %lld cases, %lld refused, seed %u\n", static_cast<long long>(cases),
+              static_cast<long long>(refused), seed);
   return 0;
 }
 
@@ -233,7 +240,8 @@ int replay(const char* path) {
     return 1;
   }
   std::printf("checksum %016llx\n", static_cast<unsigned long long>(result.checksum));
-#define COUNTER(number, name, unit, meaning) std::printf("%s %lld\n", #name, static_cast<long long>(result.counters[number]));
+#define COUNTER(number, name, unit, meaning) \
+  std::printf("%s %lld\n", #name, static_cast<long long>(result.counters[number]));
 #include "hajax/abi/counters.def"
 #undef COUNTER
   return 0;

@@ -1,4 +1,5 @@
-// The XLA FFI handler of the delta-rule operators: buffers and plan to hajax_execute. Only this folder sees XLA's headers.
+// The XLA FFI handler of the delta-rule operators: buffers and plan to hajax_execute. Only this folder sees XLA's
+// headers.
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
@@ -34,7 +35,8 @@ ffi::Error check_shape(const char* name, Dims got, std::initializer_list<int64_t
   const Dims wanted(expected.begin(), expected.size());
   bool same = got.size() == wanted.size();
   for (size_t i = 0; same && i < wanted.size(); ++i) same = got[i] == wanted[i];
-  return same ? ffi::Error::Success() : invalid(std::string(name) + ": expected shape " + text_of(wanted) + ", got " + text_of(got));
+  return same ? ffi::Error::Success()
+              : invalid(std::string(name) + ": expected shape " + text_of(wanted) + ", got " + text_of(got));
 }
 
 ffi::Error check_dtype(const char* name, ffi::DataType got, int32_t dtype) {
@@ -43,8 +45,8 @@ ffi::Error check_dtype(const char* name, ffi::DataType got, int32_t dtype) {
   if (dtype == cpu::kDtype_bfloat16) wanted = ffi::DataType::BF16;
   if (dtype == cpu::kDtype_float16) wanted = ffi::DataType::F16;
   if (got == wanted && wanted != ffi::DataType::INVALID) return ffi::Error::Success();
-  return invalid(std::string(name) + ": expected dtype number " + std::to_string(dtype) + " of dtypes.def, as the plan says, got XLA type " +
-                 std::to_string(static_cast<int>(got)));
+  return invalid(std::string(name) + ": expected dtype number " + std::to_string(dtype) +
+                 " of dtypes.def, as the plan says, got XLA type " + std::to_string(static_cast<int>(got)));
 }
 
 // Scratch is a result buffer; XLA aligns those to 64 bytes today, and where it does not a block of our own stands in.
@@ -66,12 +68,14 @@ class Scratch {
   void* own_ = nullptr;
 };
 
-ffi::Error delta_rule(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer key, ffi::AnyBuffer value, F32 log_decay, F32 beta, F32 state,
-                      S32 bounds, ffi::Result<ffi::AnyBuffer> output, ResultF32 state_out, ResultS64 counters, ResultU8 scratch,
-                      ffi::Span<const uint8_t> plan_bytes, float scale, float l2norm_eps) {
+ffi::Error delta_rule(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer key, ffi::AnyBuffer value,
+                      F32 log_decay, F32 beta, F32 state, S32 bounds, ffi::Result<ffi::AnyBuffer> output,
+                      ResultF32 state_out, ResultS64 counters, ResultU8 scratch, ffi::Span<const uint8_t> plan_bytes,
+                      float scale, float l2norm_eps) {
   hj_cpu_plan plan;
   if (plan_bytes.size() != sizeof plan) {
-    return invalid("plan: size: expected " + std::to_string(sizeof plan) + " bytes, got " + std::to_string(plan_bytes.size()));
+    return invalid("plan: size: expected " + std::to_string(sizeof plan) + " bytes, got " +
+                   std::to_string(plan_bytes.size()));
   }
   std::memcpy(&plan, plan_bytes.begin(), sizeof plan);
   if (query.dimensions().size() != 4) return invalid("query: expected rank 4, got " + text_of(query.dimensions()));
@@ -124,8 +128,8 @@ ffi::Error delta_rule(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer
   call.scale = scale;
   call.l2norm_eps = l2norm_eps;
   const hj_parallel parallel = {&pool, run_on_pool};
-  const int32_t status =
-      hajax_execute(plan_bytes.begin(), static_cast<int64_t>(plan_bytes.size()), &call, &parallel, counters->typed_data());
+  const int32_t status = hajax_execute(plan_bytes.begin(), static_cast<int64_t>(plan_bytes.size()), &call, &parallel,
+                                       counters->typed_data());
   if (status == cpu::kStatus_ok) return ffi::Error::Success();
   const std::string text = std::string("hajax: ") + hajax_last_error();
   if (status == cpu::kStatus_unsupported) return ffi::Error(ffi::ErrorCode::kUnimplemented, text);

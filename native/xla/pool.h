@@ -1,5 +1,6 @@
-// hj_parallel on XLA's thread pool. The caller helps and, when it finds no more items, waits only for those that somebody has started: a busy
-// pool costs speed, never a deadlock. A helper that comes late finds nothing to do in a job that it keeps alive itself.
+// hj_parallel on XLA's thread pool. The caller helps and, when it finds no more items, waits only for those that
+// somebody has started: a busy pool costs speed, never a deadlock. A helper that comes late finds nothing to do in a
+// job that it keeps alive itself.
 #ifndef HAJAX_NATIVE_XLA_POOL_H_
 #define HAJAX_NATIVE_XLA_POOL_H_
 

@@ -5,9 +5,9 @@ namespace hajax::cpu {
 namespace {
 
 struct Registers {
-  static constexpr int W = 4;       // floats in a vector
-  static constexpr int N = 2;       // vectors in a row of a tile
-  static constexpr int kTall = 4;   // rows of the two tiles
+  static constexpr int W = 4;      // floats in a vector
+  static constexpr int N = 2;      // vectors in a row of a tile
+  static constexpr int kTall = 4;  // rows of the two tiles
   static constexpr int kShort = 4;
   static constexpr int kPanel = W * N;
   static_assert(kTall <= kRowSlack);

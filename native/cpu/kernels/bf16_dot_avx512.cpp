@@ -1,4 +1,5 @@
-// K K^T and Q K^T of bf16 rows through VDPBF16PS: two products a lane and instruction, summed in fp32. Intrinsics, hence a file of its own.
+// K K^T and Q K^T of bf16 rows through VDPBF16PS: two products a lane and instruction, summed in fp32. Intrinsics,
+// hence a file of its own.
 #include <immintrin.h>
 
 #include "native/cpu/kernels/tile.h"
@@ -43,7 +44,8 @@ int64_t lower_product(const Gram& g, const uint16_t* rows, const float* row_fact
       for (int64_t d = 0; d < g.dim / 2; ++d) {
         __m512bh key[kVectors];
         HJ_UNROLL
-        for (int j = 0; j < kVectors; ++j) key[j] = (__m512bh)_mm512_loadu_si512(g.pairs + d * g.pitch + c + j * kWidth);
+        for (int j = 0; j < kVectors; ++j)
+          key[j] = (__m512bh)_mm512_loadu_si512(g.pairs + d * g.pitch + c + j * kWidth);
         HJ_UNROLL
         for (int i = 0; i < kTileRows; ++i) {
           const __m512bh pair = (__m512bh)_mm512_set1_epi32(static_cast<int32_t>(pair_at(row[i] + 2 * d)));

@@ -1,4 +1,5 @@
-// What the value heads of a group share in a chunk: the key and query rows as floats, the transposed keys, K K^T and Q K^T.
+// What the value heads of a group share in a chunk: the key and query rows as floats, the transposed keys, K K^T and Q
+// K^T.
 #ifndef HAJAX_NATIVE_CPU_KERNELS_CHUNK_H_
 #define HAJAX_NATIVE_CPU_KERNELS_CHUNK_H_
 
@@ -49,7 +50,8 @@ HJ_INLINE float sum_of_squares(int32_t dtype, const void* base, int64_t offset, 
   return sum<kNarrowest>((squares[0] + squares[1]) + (squares[2] + squares[3]));
 }
 
-// Asks for the cache lines of `elements` elements ahead of their use: rows lie a whole token apart, which no hardware prefetcher follows.
+// Asks for the cache lines of `elements` elements ahead of their use: rows lie a whole token apart, which no hardware
+// prefetcher follows.
 HJ_INLINE void prefetch_row(int32_t dtype, const void* base, int64_t index, int64_t elements) {
   const int64_t bytes = dtype == kDtype_float32 ? kDtypeBytes_float32 : kDtypeBytes_float16;
   const char* row = static_cast<const char*>(base) + index * bytes;
@@ -106,7 +108,8 @@ HJ_INLINE void transpose_keys(const Problem& p, int64_t rows, float* scratch) {
 
 // Lower triangle of rows x keys, whole tiles; b is the transposed keys, not packed.
 template <class I>
-HJ_INLINE int64_t lower_product(const float* rows, int64_t dim, const float* key_t, int64_t pitch, int64_t count, float* to) {
+HJ_INLINE int64_t lower_product(const float* rows, int64_t dim, const float* key_t, int64_t pitch, int64_t count,
+                                float* to) {
   constexpr int W = I::W;
   constexpr int N = I::N;
   int64_t macs = 0;

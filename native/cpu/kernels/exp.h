@@ -1,4 +1,5 @@
-// exp of W floats that are not positive: within 1 ulp, exactly 0 where the result would be denormal, for -inf too; NaN stays NaN.
+// exp of W floats that are not positive: within 1 ulp, exactly 0 where the result would be denormal, for -inf too; NaN
+// stays NaN.
 #ifndef HAJAX_NATIVE_CPU_KERNELS_EXP_H_
 #define HAJAX_NATIVE_CPU_KERNELS_EXP_H_
 
@@ -7,12 +8,12 @@
 namespace hajax::cpu {
 namespace {
 
-constexpr float kExpLowest = -87.33f;            // below, the result is denormal: flushed
-constexpr float kExpHighest = 88.0f;             // only a guard: log decays are not positive
+constexpr float kExpLowest = -87.33f;  // below, the result is denormal: flushed
+constexpr float kExpHighest = 88.0f;   // only a guard: log decays are not positive
 constexpr float kLog2E = 1.44269504f;
-constexpr float kLn2High = 0.693145752f;         // its low bits are 0, so n * kLn2High is exact
+constexpr float kLn2High = 0.693145752f;  // its low bits are 0, so n * kLn2High is exact
 constexpr float kLn2Low = 1.4286068e-6f;
-constexpr float kRoundMagic = 12582912.0f;       // 1.5 * 2^23: adding it rounds to an integer held in the low bits
+constexpr float kRoundMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer held in the low bits
 constexpr int32_t kRoundMagicBits = 0x4b400000;
 constexpr int32_t kExponentBias = 127;
 constexpr int kMantissaBits = 23;

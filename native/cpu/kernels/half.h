@@ -1,5 +1,5 @@
-// fp16 to fp32 and back by bit operations, for CPUs and compilers without a half type. Rounds to nearest even, keeps denormals (also when
-// the caller's thread flushes fp32 denormals), infinities and NaN.
+// fp16 to fp32 and back by bit operations, for CPUs and compilers without a half type. Rounds to nearest even, keeps
+// denormals (also when the caller's thread flushes fp32 denormals), infinities and NaN.
 #ifndef HAJAX_NATIVE_CPU_KERNELS_HALF_H_
 #define HAJAX_NATIVE_CPU_KERNELS_HALF_H_
 
@@ -12,15 +12,15 @@ constexpr uint32_t kHalfMagnitude = 0x7fff;
 constexpr uint32_t kHalfMantissa = 0x3ff;
 constexpr uint32_t kHalfInfinity = 0x7c00;
 constexpr uint32_t kHalfQuietNan = 0x7e00;
-constexpr int kHalfMantissaShift = 13;                             // 23 - 10 mantissa bits
+constexpr int kHalfMantissaShift = 13;  // 23 - 10 mantissa bits
 constexpr uint32_t kHalfRebias = (127u - 15u) << 23;
-constexpr float kHalfDenormalUnit = 5.9604644775390625e-8f;        // 2^-24
-constexpr float kHalfDenormalScale = 16777216.0f;                  // 2^24
+constexpr float kHalfDenormalUnit = 5.9604644775390625e-8f;  // 2^-24
+constexpr float kHalfDenormalScale = 16777216.0f;            // 2^24
 constexpr uint32_t kFloatMagnitude = 0x7fffffff;
 constexpr uint32_t kFloatInfinity = 0x7f800000;
-constexpr uint32_t kFloatHalfOverflow = 0x477ff000;                // 65520: from here on fp16 rounds to infinity
-constexpr uint32_t kFloatHalfSmallestNormal = 0x38800000;          // 2^-14
-constexpr float kIntegerMagic = 8388608.0f;                        // 2^23: adding it rounds to an integer
+constexpr uint32_t kFloatHalfOverflow = 0x477ff000;        // 65520: from here on fp16 rounds to infinity
+constexpr uint32_t kFloatHalfSmallestNormal = 0x38800000;  // 2^-14
+constexpr float kIntegerMagic = 8388608.0f;                // 2^23: adding it rounds to an integer
 constexpr uint32_t kIntegerMagicBits = 0x4b000000;
 
 template <int W>

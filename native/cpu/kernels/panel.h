@@ -1,4 +1,5 @@
-// One panel of state columns through one chunk: solve for the updates, output, new state. All of it stays in the first-level cache.
+// One panel of state columns through one chunk: solve for the updates, output, new state. All of it stays in the
+// first-level cache.
 #ifndef HAJAX_NATIVE_CPU_KERNELS_PANEL_H_
 #define HAJAX_NATIVE_CPU_KERNELS_PANEL_H_
 
@@ -7,7 +8,8 @@
 namespace hajax::cpu {
 namespace {
 
-// The columns of one value head that a panel covers: `columns` of them from `first` on, fewer than the panel is wide at the right edge.
+// The columns of one value head that a panel covers: `columns` of them from `first` on, fewer than the panel is wide at
+// the right edge.
 struct Columns {
   int64_t value_head;
   int64_t first;
@@ -46,8 +48,8 @@ HJ_INLINE void store_output(const Problem& p, int64_t offset, int64_t columns, c
   });
 }
 
-// Row I of a tile less what the rows above it contribute, then the rows below. A template recursion: g++ does not unroll a triangular loop
-// nest, and a register cannot be indexed.
+// Row I of a tile less what the rows above it contribute, then the rows below. A template recursion: g++ does not
+// unroll a triangular loop nest, and a register cannot be indexed.
 template <int I, int W, int N, int R>
 HJ_INLINE void substitute(Tile<W, N, R>& t, const float* lower, int64_t pitch) {
   if constexpr (I < R) {
@@ -61,9 +63,11 @@ HJ_INLINE void substitute(Tile<W, N, R>& t, const float* lower, int64_t pitch) {
   }
 }
 
-// X = beta (V - decay K S) - lower X, tile by tile from the top: forward substitution gives X itself, no inverse is formed.
+// X = beta (V - decay K S) - lower X, tile by tile from the top: forward substitution gives X itself, no inverse is
+// formed.
 template <class I, int R>
-HJ_INLINE void solve_tile(const Problem& p, const Span& s, const Columns& at_columns, int64_t r, const float* state, float* scratch) {
+HJ_INLINE void solve_tile(const Problem& p, const Span& s, const Columns& at_columns, int64_t r, const float* state,
+                          float* scratch) {
   constexpr int W = I::W;
   constexpr int N = I::N;
   const Layout& at = p.layout;
@@ -100,7 +104,8 @@ HJ_INLINE void solve_tile(const Problem& p, const Span& s, const Columns& at_col
 
 // O = decay Q S + mix X.
 template <class I, int R>
-HJ_INLINE void output_tile(const Problem& p, const Span& s, const Columns& at_columns, int64_t r, const float* state, float* scratch) {
+HJ_INLINE void output_tile(const Problem& p, const Span& s, const Columns& at_columns, int64_t r, const float* state,
+                           float* scratch) {
   const Layout& at = p.layout;
   Tile<I::W, I::N, R> t;
   clear(t);
@@ -146,8 +151,8 @@ HJ_INLINE void update_state(const Problem& p, int64_t rows, float total_decay, f
 }
 
 template <class I>
-HJ_INLINE void run_panel(const Problem& p, const Span& s, const Columns& columns, float total_decay, float* state, float* scratch,
-                         Work* work) {
+HJ_INLINE void run_panel(const Problem& p, const Span& s, const Columns& columns, float total_decay, float* state,
+                         float* scratch, Work* work) {
   const int64_t dim = p.plan.key_dim;
   int64_t depth = 0;  // multiply-accumulates per column
   over_rows<I::kTall, I::kShort>(s.rows, [&](auto height, int64_t r) HJ_INLINE_LAMBDA {

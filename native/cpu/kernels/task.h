@@ -1,4 +1,5 @@
-// A task: one sequence, one key head, `group` of its value heads, one block of their columns, from the first token to the last.
+// A task: one sequence, one key head, `group` of its value heads, one block of their columns, from the first token to
+// the last.
 #ifndef HAJAX_NATIVE_CPU_KERNELS_TASK_H_
 #define HAJAX_NATIVE_CPU_KERNELS_TASK_H_
 
@@ -121,7 +122,8 @@ HJ_INLINE void run_chunks(const Problem& p, const Task& t, float* scratch, Work*
   const int64_t panels = (t.columns + I::kPanel - 1) / I::kPanel;
   float* states = scratch + p.layout.states;
   for (int64_t h = 0; h < p.plan.group; ++h) {
-    pack_state<I>(p.call.state_in + state_offset(p, t, h), p.plan.value_dim, dim, t.columns, states + h * panels * dim * I::kPanel);
+    pack_state<I>(p.call.state_in + state_offset(p, t, h), p.plan.value_dim, dim, t.columns,
+                  states + h * panels * dim * I::kPanel);
   }
   for (int64_t first = t.begin; first < t.end; first += p.plan.chunk) {
     const int64_t left = t.end - first;
@@ -141,7 +143,8 @@ HJ_INLINE void run_chunks(const Problem& p, const Task& t, float* scratch, Work*
     ++work->chunks;
   }
   for (int64_t h = 0; h < p.plan.group; ++h) {
-    unpack_state<I>(states + h * panels * dim * I::kPanel, p.plan.value_dim, dim, t.columns, p.call.state_out + state_offset(p, t, h));
+    unpack_state<I>(states + h * panels * dim * I::kPanel, p.plan.value_dim, dim, t.columns,
+                    p.call.state_out + state_offset(p, t, h));
   }
 }
 

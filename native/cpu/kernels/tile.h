@@ -77,7 +77,8 @@ struct Rows {
   static constexpr int value = R;
 };
 
-// f(height tag, first row) for tiles of Tall or Short rows that cover at least `rows` and overshoot as little as the two allow.
+// f(height tag, first row) for tiles of Tall or Short rows that cover at least `rows` and overshoot as little as the
+// two allow.
 template <int Tall, int Short, class Body>
 HJ_INLINE void over_rows(int64_t rows, const Body& body) {
   int64_t r = 0;

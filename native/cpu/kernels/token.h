@@ -1,4 +1,5 @@
-// Short sequences and decoding: token by token on the state where it lies. Memory-bound, so the state is read once and updated once a token.
+// Short sequences and decoding: token by token on the state where it lies. Memory-bound, so the state is read once and
+// updated once a token.
 #ifndef HAJAX_NATIVE_CPU_KERNELS_TOKEN_H_
 #define HAJAX_NATIVE_CPU_KERNELS_TOKEN_H_
 
@@ -8,13 +9,15 @@
 namespace hajax::cpu {
 namespace {
 
-// State rows that one sweep over the columns combines, so that the running sums are loaded and stored once for all of them.
+// State rows that one sweep over the columns combines, so that the running sums are loaded and stored once for all of
+// them.
 constexpr int kTokenRows = 4;
+constexpr int kTokenRowsAhead = kTokenRows;  // of the state, prefetched
 
 // key_sums = k^T S and query_sums = q^T S over `columns` columns; state rows are `pitch` apart.
 template <class I>
-HJ_INLINE void read_state(const float* state, int64_t pitch, int64_t dim, int64_t columns, const float* key, const float* query,
-                          float* key_sums, float* query_sums) {
+HJ_INLINE void read_state(const float* state, int64_t pitch, int64_t dim, int64_t columns, const float* key,
+                          const float* query, float* key_sums, float* query_sums) {
   for (int64_t d = 0; d < dim; d += kTokenRows) {
     const float* rows = state + d * pitch;
     over_columns<I::W>(columns, [&](auto width, int64_t c) HJ_INLINE_LAMBDA {
@@ -24,6 +27,7 @@ HJ_INLINE void read_state(const float* state, int64_t pitch, int64_t dim, int64_
       HJ_UNROLL
       for (int i = 0; i < kTokenRows; ++i) {
         const F<V> row = load<V>(rows + i * pitch + c);
+        if (d + kTokenRowsAhead + i < dim) __builtin_prefetch(rows + (kTokenRowsAhead + i) * pitch + c);
         k += splat<V>(key[d + i]) * row;
         q += splat<V>(query[d + i]) * row;
       }
@@ -35,8 +39,8 @@ HJ_INLINE void read_state(const float* state, int64_t pitch, int64_t dim, int64_
 
 // to = decay from + k u^T; `to` may be `from`.
 template <class I>
-HJ_INLINE void write_state(const float* from, float* to, int64_t pitch, int64_t dim, int64_t columns, float decay, const float* key,
-                           const float* update) {
+HJ_INLINE void write_state(const float* from, float* to, int64_t pitch, int64_t dim, int64_t columns, float decay,
+                           const float* key, const float* update) {
   for (int64_t d = 0; d < dim; ++d) {
     over_columns<I::W>(columns, [&](auto width, int64_t c) HJ_INLINE_LAMBDA {
       constexpr int V = decltype(width)::value;
@@ -53,11 +57,11 @@ HJ_INLINE float dot(const float* a, const float* b, int64_t n) {
   return sum<kNarrowest>(products);
 }
 
-// One token of one value head on columns [first, first + columns); the states point at the first of them. `row` is the token's place in
-// the span that load_rows loaded.
+// One token of one value head on columns [first, first + columns); the states point at the first of them. `row` is the
+// token's place in the span that load_rows loaded.
 template <class I>
-HJ_INLINE void step_token(const Problem& p, const Span& s, int64_t row, int64_t value_head, int64_t first, int64_t columns,
-                          const float* state_in, float* state_out, float* scratch) {
+HJ_INLINE void step_token(const Problem& p, const Span& s, int64_t row, int64_t value_head, int64_t first,
+                          int64_t columns, const float* state_in, float* state_out, float* scratch) {
   const int64_t dim = p.plan.key_dim;
   const int64_t pitch = p.plan.value_dim;
   const float* key = scratch + p.layout.key + row * dim;
@@ -78,7 +82,8 @@ HJ_INLINE void step_token(const Problem& p, const Span& s, int64_t row, int64_t 
     if (p.delta) missing -= splat<V>(correction) * load<V>(key_sums + c);
     const F<V> u = splat<V>(beta) * missing;
     store<V>(update + c, u);
-    store_as<V>(p.plan.output_dtype, p.call.output, at, splat<V>(decay) * load<V>(query_sums + c) + splat<V>(overlap) * u);
+    store_as<V>(p.plan.output_dtype, p.call.output, at,
+                splat<V>(decay) * load<V>(query_sums + c) + splat<V>(overlap) * u);
   });
   write_state<I>(state_in, state_out, pitch, dim, columns, decay, key, update);
 }

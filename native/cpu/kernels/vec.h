@@ -1,5 +1,6 @@
-// Vectors of W floats through the compilers' vector extensions. Kernel headers live in an unnamed namespace: what an ISA object
-// compiles must stay inside it, else the linker could hand code for a newer CPU to callers that run on an older one.
+// Vectors of W floats through the compilers' vector extensions. Kernel headers live in an unnamed namespace: what an
+// ISA object compiles must stay inside it, else the linker could hand code for a newer CPU to callers that run on an
+// older one.
 #ifndef HAJAX_NATIVE_CPU_KERNELS_VEC_H_
 #define HAJAX_NATIVE_CPU_KERNELS_VEC_H_
 

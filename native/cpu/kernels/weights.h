@@ -1,4 +1,5 @@
-// What one value head makes of a chunk before it meets the state: decay factors, the triangular matrix of the solve, the mixing matrix.
+// What one value head makes of a chunk before it meets the state: decay factors, the triangular matrix of the solve,
+// the mixing matrix.
 #ifndef HAJAX_NATIVE_CPU_KERNELS_WEIGHTS_H_
 #define HAJAX_NATIVE_CPU_KERNELS_WEIGHTS_H_
 
@@ -8,7 +9,8 @@
 namespace hajax::cpu {
 namespace {
 
-// Decays are sums over just the tokens between the two ends: a difference of running sums would lose the small ones beside the large.
+// Decays are sums over just the tokens between the two ends: a difference of running sums would lose the small ones
+// beside the large.
 template <class I>
 HJ_INLINE float decay_factors(const Problem& p, const Span& s, int64_t value_head, float* scratch) {
   constexpr int W = I::W;
@@ -42,7 +44,8 @@ HJ_INLINE float decay_factors(const Problem& p, const Span& s, int64_t value_hea
   return from_start[s.rows - 1];
 }
 
-// lower[i][j] = beta_i (k_i . k_j) e^(g_{j+1} + ... + g_i) for j < i, mix[i][j] = (q_i . k_j) e^(...) for j <= i, zero elsewhere.
+// lower[i][j] = beta_i (k_i . k_j) e^(g_{j+1} + ... + g_i) for j < i, mix[i][j] = (q_i . k_j) e^(...) for j <= i, zero
+// elsewhere.
 template <class I>
 HJ_INLINE void triangular_weights(const Problem& p, int64_t rows, float* scratch) {
   constexpr int W = I::W;
