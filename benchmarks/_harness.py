@@ -1,0 +1,141 @@
+"""Interleaved timing of peers that run in processes of their own, and printing of what came out."""
+
+import json
+import statistics
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import _machine
+
+QUIET = 0.06  # a sample counts as quiet when other processes used at most this share of the machine
+SAMPLE_SECONDS = 0.12
+_WORKER = Path(__file__).with_name("_worker.py")
+
+
+class PeerError(RuntimeError):
+    """A peer that is not installed, refuses the problem or crashed; the message says which."""
+
+
+class Worker:
+    """One engine's process, started at its first request."""
+
+    def __init__(self, engine: str, threads: int) -> None:
+        self.engine, self.threads = engine, threads
+        self._process: subprocess.Popen[str] | None = None
+        self._errors: list[str] = []
+
+    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+        """Sends a request and waits for the answer. Raises PeerError."""
+        if self._process is None:
+            command = [sys.executable, str(_WORKER), self.engine, str(self.threads)]
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+            self._errors = []
+            threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            code = process.wait()
+            self._process = None
+            said = f" ({self._errors[-1]})" if self._errors else ""
+            raise PeerError(f"its process ended with code {code}{said}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise PeerError(answer["error"])
+        return answer
+
+    def _listen(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            self._errors = [*self._errors[-20:], line.strip()]
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None
+
+    def close(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            self._process.wait()
+            self._process = None
+
+
+@dataclass(slots=True)
+class Entry:
+    """One peer ready to be timed: where it runs, how long a call takes, and the samples so far as (seconds, load of others)."""
+
+    worker: Worker
+    slot: int
+    estimate: float
+    samples: list[tuple[float, float]] = field(default_factory=list)
+
+    def quiet(self) -> list[tuple[float, float]]:
+        return [sample for sample in self.samples if sample[1] <= QUIET]
+
+    def kept(self, runs: int) -> list[tuple[float, float]]:
+        """`runs` samples: those of the least load, the earlier first among equals."""
+        return sorted(self.samples, key=lambda sample: sample[1] > QUIET and sample[1])[:runs]
+
+    def wanted(self, runs: int, seconds: float) -> int:
+        """Fewer samples of a slow peer: about `seconds` in all, at least one."""
+        return max(1, min(runs, int(seconds / max(self.estimate, 1e-9))))
+
+
+def interleave(
+    entries: list[Entry], runs: int, *, patience: int = 2, seconds: float = 20.0, at_least: float = SAMPLE_SECONDS
+) -> list[tuple[Entry, PeerError]]:
+    """Samples the entries in turn, each round from another one on, until each has `runs` quiet samples or patience * runs in all.
+
+    Returns the entries that broke on the way, with why.
+    """
+    broken: list[tuple[Entry, PeerError]] = []
+    for turn in range(runs * patience):
+        start = turn % max(1, len(entries))
+        for entry in entries[start:] + entries[:start]:
+            wanted = entry.wanted(runs, seconds)
+            if len(entry.quiet()) >= wanted or len(entry.samples) >= wanted * patience or any(entry is e for e, _ in broken):
+                continue
+            try:
+                answer = entry.worker.ask("sample", slot=entry.slot, at_least=at_least, estimate=entry.estimate)
+                entry.samples.append((answer["seconds"], answer["others"]))
+            except PeerError as error:
+                broken.append((entry, error))
+    return broken
+
+
+def summary(entry: Entry, runs: int, seconds: float = 20.0) -> dict[str, Any]:
+    """Median and least milliseconds of a call, and the number of samples behind them."""
+    times = [1e3 * sample[0] for sample in entry.kept(entry.wanted(runs, seconds))]
+    return {"ms_median": round(statistics.median(times), 4), "ms_min": round(min(times), 4), "runs": len(times)}
+
+
+def machine(entries: list[Entry], runs: int, threads: int) -> dict[str, Any]:
+    """The machine's facts, with how busy others kept it while the samples that count were taken."""
+    loads = [sample[1] for entry in entries for sample in entry.kept(entry.wanted(runs, 20.0))] or [0.0]
+    return {
+        **_machine.facts(),
+        "threads": threads,
+        "other_load_median": round(statistics.median(loads), 3),
+        "other_load_max": round(max(loads), 3),
+        "samples_over_quiet": round(sum(load > QUIET for load in loads) / len(loads), 3),
+    }
+
+
+def print_json(report: dict[str, Any]) -> None:
+    print(json.dumps(report, indent=1))
+
+
+def progress(message: str) -> None:
+    """A line on standard error, where it disturbs no --json."""
+    print(message, file=sys.stderr, flush=True)

@@ -1,0 +1,43 @@
+"""The JAX engine of cpu_core.py: this operator by its kernel and by its jnp reference, and three more jnp formulations."""
+
+from collections.abc import Callable
+from typing import Any
+
+import _jnp_variants as variants
+import jax
+import jax.numpy as jnp
+import numpy as np
+from _problem import EPS, arrays_of
+
+import hajax
+
+_NAMES = ("query", "key", "value", "log_decay", "beta")
+
+
+def _operator(implementation: str) -> Callable[..., Any]:
+    return hajax.jit(lambda *xs: hajax.gated_delta_rule(*xs, l2norm_eps=EPS), implementation=implementation)
+
+
+def _peer(function: Callable[..., Any]) -> Callable[[dict[str, Any]], Callable[[], Any]]:
+    def build(problem: dict[str, Any]) -> Callable[[], Any]:
+        operands = [jnp.asarray(arrays_of(problem["case"])[name]) for name in _NAMES]
+        return lambda: jax.block_until_ready(function(*operands))
+
+    return build
+
+
+PEERS = {
+    "hajax": _peer(_operator("cpu")),
+    "hajax_xla": _peer(_operator("xla")),
+    "jnp_scan_solve": _peer(jax.jit(variants.scan_solve)),
+    "jnp_product_inverse": _peer(jax.jit(variants.product_inverse)),
+    "jnp_token_scan": _peer(jax.jit(variants.token_scan)),
+}
+
+
+def to_numpy(result: Any) -> np.ndarray:
+    return np.asarray(result[0].astype(jnp.float32))
+
+
+def drop() -> None:
+    jax.clear_caches()
