@@ -42,6 +42,9 @@ Layout layout_of(const hj_cpu_plan& plan) {
   at.key_factor = take(at.pitch);
   at.query_factor = take(at.pitch);
   at.update = take(std::max(rows * panel, kTokenVectors * static_cast<int64_t>(plan.value_dim)));
+  at.value_pitch = block_panels * panel;
+  at.values = take(rows * at.value_pitch);
+  at.outputs = take(rows * at.value_pitch);
   at.states = take(plan.group * block_panels * dim * panel);
   at.floats = next;
   return at;

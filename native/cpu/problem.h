@@ -31,10 +31,13 @@ struct Layout {
   int64_t to_end;      // exp of the decay to the chunk's end
   int64_t key_factor;  // what a raw key row was multiplied by
   int64_t query_factor;
-  int64_t update;  // [max(chunk + slack, 3 Dv)] x panel: the solution X of a panel; k.S, q.S and u of a token step
-  int64_t states;  // [group, panels of a block, Dk, panel]
-  int64_t floats;  // all of it
-  int64_t pitch;   // row pitch of the token x token matrices
+  int64_t update;       // [max(chunk + slack, 3 Dv)] x panel: the solution X of a panel; k.S, q.S and u of a token step
+  int64_t values;       // [chunk + slack, block panels x panel] a value head's rows of the block as floats
+  int64_t outputs;      // likewise, before they are rounded and stored
+  int64_t states;       // [group, panels of a block, Dk, panel]
+  int64_t floats;       // all of it
+  int64_t value_pitch;  // row pitch of values and outputs
+  int64_t pitch;        // row pitch of the token x token matrices
 };
 
 // Counted by each worker alone at the head of its scratch, summed when all is done.

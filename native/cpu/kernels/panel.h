@@ -8,44 +8,45 @@
 namespace hajax::cpu {
 namespace {
 
-// The columns of one value head that a panel covers: `columns` of them from `first` on, fewer than the panel is wide at
-// the right edge.
+// The columns of one value head that a task carries.
 struct Columns {
   int64_t value_head;
   int64_t first;
   int64_t columns;
 };
 
+// The value rows of a chunk, as floats, into scratch: a panel is one cache line wide, and lines a whole token apart
+// would evict one another. Columns past the right edge and rows past the last token become zero.
 template <class I>
-HJ_INLINE void load_values(const Problem& p, int64_t offset, int64_t columns, F<I::W> (&to)[I::N]) {
-  constexpr int W = I::W;
-  if (columns == I::kPanel) {
-    HJ_UNROLL
-    for (int j = 0; j < I::N; ++j) to[j] = load_as<W>(p.plan.input_dtype, p.call.value, offset + j * W);
-    return;
+HJ_INLINE void stage_values(const Problem& p, const Span& s, const Columns& c, float* scratch) {
+  const int64_t pitch = p.layout.value_pitch;
+  float* values = scratch + p.layout.values;
+  for (int64_t r = 0; r < s.rows; ++r) {
+    const int64_t offset = head_offset(p, s, r, c.value_head) * p.plan.value_dim + c.first;
+    if (r + kRowsAhead < s.rows) {
+      const int64_t ahead = head_offset(p, s, r + kRowsAhead, c.value_head) * p.plan.value_dim + c.first;
+      prefetch_row(p.plan.input_dtype, p.call.value, ahead, c.columns);
+    }
+    float* to = values + r * pitch;
+    over_columns<I::W>(c.columns, [&](auto width, int64_t j) HJ_INLINE_LAMBDA {
+      constexpr int V = decltype(width)::value;
+      store<V>(to + j, load_as<V>(p.plan.input_dtype, p.call.value, offset + j));
+    });
+    for (int64_t j = c.columns; j < round_up(c.columns, I::kPanel); ++j) to[j] = 0;
   }
-  float buffer[I::kPanel] = {};
-  over_columns<kNarrowest>(columns, [&](auto, int64_t c) HJ_INLINE_LAMBDA {
-    store<kNarrowest>(buffer + c, load_as<kNarrowest>(p.plan.input_dtype, p.call.value, offset + c));
-  });
-  HJ_UNROLL
-  for (int j = 0; j < I::N; ++j) to[j] = load<W>(buffer + j * W);
+  __builtin_memset(values + s.rows * pitch, 0, static_cast<uint64_t>(kRowSlack * pitch) * sizeof(float));
 }
 
 template <class I>
-HJ_INLINE void store_output(const Problem& p, int64_t offset, int64_t columns, const F<I::W> (&from)[I::N]) {
-  constexpr int W = I::W;
-  if (columns == I::kPanel) {
-    HJ_UNROLL
-    for (int j = 0; j < I::N; ++j) store_as<W>(p.plan.output_dtype, p.call.output, offset + j * W, from[j]);
-    return;
+HJ_INLINE void store_outputs(const Problem& p, const Span& s, const Columns& c, const float* scratch) {
+  for (int64_t r = 0; r < s.rows; ++r) {
+    const float* from = scratch + p.layout.outputs + r * p.layout.value_pitch;
+    const int64_t offset = head_offset(p, s, r, c.value_head) * p.plan.value_dim + c.first;
+    over_columns<I::W>(c.columns, [&](auto width, int64_t j) HJ_INLINE_LAMBDA {
+      constexpr int V = decltype(width)::value;
+      store_as<V>(p.plan.output_dtype, p.call.output, offset + j, load<V>(from + j));
+    });
   }
-  float buffer[I::kPanel];
-  HJ_UNROLL
-  for (int j = 0; j < I::N; ++j) store<W>(buffer + j * W, from[j]);
-  over_columns<kNarrowest>(columns, [&](auto, int64_t c) HJ_INLINE_LAMBDA {
-    store_as<kNarrowest>(p.plan.output_dtype, p.call.output, offset + c, load<kNarrowest>(buffer + c));
-  });
 }
 
 // Row I of a tile less what the rows above it contribute, then the rows below. A template recursion: g++ does not
@@ -66,33 +67,23 @@ HJ_INLINE void substitute(Tile<W, N, R>& t, const float* lower, int64_t pitch) {
 // X = beta (V - decay K S) - lower X, tile by tile from the top: forward substitution gives X itself, no inverse is
 // formed.
 template <class I, int R>
-HJ_INLINE void solve_tile(const Problem& p, const Span& s, const Columns& at_columns, int64_t r, const float* state,
-                          float* scratch) {
+HJ_INLINE void solve_tile(const Problem& p, int64_t r, int64_t column, const float* state, float* scratch) {
   constexpr int W = I::W;
   constexpr int N = I::N;
   const Layout& at = p.layout;
+  const float* values = scratch + at.values + r * at.value_pitch + column;
   float* x = scratch + at.update;
   Tile<W, N, R> t;
   clear(t);
-  for (int64_t i = r; i < r + R && i < s.rows; ++i) {  // in flight while the product below runs
-    const int64_t offset = head_offset(p, s, i, at_columns.value_head) * p.plan.value_dim + at_columns.first;
-    prefetch_row(p.plan.input_dtype, p.call.value, offset, at_columns.columns);
-    prefetch_row(p.plan.output_dtype, p.call.output, offset, at_columns.columns);
-  }
   if (p.delta) accumulate<false>(t, scratch + at.key + r * p.plan.key_dim, p.plan.key_dim, state, p.plan.key_dim);
   HJ_UNROLL
   for (int i = 0; i < R; ++i) {
-    F<W> v[N];
-    HJ_UNROLL
-    for (int j = 0; j < N; ++j) v[j] = F<W>{};
-    if (r + i < s.rows) {
-      const int64_t offset = head_offset(p, s, r + i, at_columns.value_head) * p.plan.value_dim + at_columns.first;
-      load_values<I>(p, offset, at_columns.columns, v);
-    }
     const F<W> decay = splat<W>(scratch[at.from_start + r + i]);
     const F<W> beta = splat<W>(scratch[at.beta + r + i]);
     HJ_UNROLL
-    for (int j = 0; j < N; ++j) t.at[i][j] = beta * (v[j] - decay * t.at[i][j]);
+    for (int j = 0; j < N; ++j) {
+      t.at[i][j] = beta * (load<W>(values + i * at.value_pitch + j * W) - decay * t.at[i][j]);
+    }
   }
   if (p.delta) {
     const float* lower = scratch + at.lower + r * at.pitch;
@@ -104,20 +95,19 @@ HJ_INLINE void solve_tile(const Problem& p, const Span& s, const Columns& at_col
 
 // O = decay Q S + mix X.
 template <class I, int R>
-HJ_INLINE void output_tile(const Problem& p, const Span& s, const Columns& at_columns, int64_t r, const float* state,
-                           float* scratch) {
+HJ_INLINE void output_tile(const Problem& p, int64_t r, int64_t column, const float* state, float* scratch) {
+  constexpr int W = I::W;
   const Layout& at = p.layout;
-  Tile<I::W, I::N, R> t;
+  float* outputs = scratch + at.outputs + r * at.value_pitch + column;
+  Tile<W, I::N, R> t;
   clear(t);
   accumulate<false>(t, scratch + at.query + r * p.plan.key_dim, p.plan.key_dim, state, p.plan.key_dim);
   scale_rows(t, scratch + at.from_start + r);
   accumulate<false>(t, scratch + at.mix + r * at.pitch, at.pitch, scratch + at.update, r + R);
   HJ_UNROLL
   for (int i = 0; i < R; ++i) {
-    if (r + i < s.rows) {
-      const int64_t offset = head_offset(p, s, r + i, at_columns.value_head) * p.plan.value_dim + at_columns.first;
-      store_output<I>(p, offset, at_columns.columns, t.at[i]);
-    }
+    HJ_UNROLL
+    for (int j = 0; j < I::N; ++j) store<W>(outputs + i * at.value_pitch + j * W, t.at[i][j]);
   }
 }
 
@@ -150,20 +140,21 @@ HJ_INLINE void update_state(const Problem& p, int64_t rows, float total_decay, f
   });
 }
 
+// Columns [column, column + kPanel) of the block.
 template <class I>
-HJ_INLINE void run_panel(const Problem& p, const Span& s, const Columns& columns, float total_decay, float* state,
+HJ_INLINE void run_panel(const Problem& p, int64_t rows, int64_t column, float total_decay, float* state,
                          float* scratch, Work* work) {
   const int64_t dim = p.plan.key_dim;
   int64_t depth = 0;  // multiply-accumulates per column
-  over_rows<I::kTall, I::kShort>(s.rows, [&](auto height, int64_t r) HJ_INLINE_LAMBDA {
+  over_rows<I::kTall, I::kShort>(rows, [&](auto height, int64_t r) HJ_INLINE_LAMBDA {
     constexpr int R = decltype(height)::value;
-    solve_tile<I, R>(p, s, columns, r, state, scratch);
-    output_tile<I, R>(p, s, columns, r, state, scratch);
+    solve_tile<I, R>(p, r, column, state, scratch);
+    output_tile<I, R>(p, r, column, state, scratch);
     depth += R * (dim + r + R);
     if (p.delta) depth += R * (dim + r) + R * (R - 1) / 2;
   });
-  update_state<I>(p, s.rows, total_decay, state, scratch);
-  depth += dim * s.rows;
+  update_state<I>(p, rows, total_decay, state, scratch);
+  depth += dim * rows;
   work->macs += depth * I::kPanel;
 }
 

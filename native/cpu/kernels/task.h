@@ -133,12 +133,13 @@ HJ_INLINE void run_chunks(const Problem& p, const Task& t, float* scratch, Work*
       const int64_t value_head = t.first_value_head + h;
       const float total_decay = decay_factors<I>(p, s, value_head, scratch);
       triangular_weights<I>(p, s.rows, scratch);
+      const Columns columns = {value_head, t.first_column, t.columns};
+      stage_values<I>(p, s, columns, scratch);
       for (int64_t i = 0; i < panels; ++i) {
-        const int64_t column = i * I::kPanel;
-        const int64_t width = t.columns - column < I::kPanel ? t.columns - column : I::kPanel;
-        const Columns columns = {value_head, t.first_column + column, width};
-        run_panel<I>(p, s, columns, total_decay, states + (h * panels + i) * dim * I::kPanel, scratch, work);
+        float* state = states + (h * panels + i) * dim * I::kPanel;
+        run_panel<I>(p, s.rows, i * I::kPanel, total_decay, state, scratch, work);
       }
+      store_outputs<I>(p, s, columns, scratch);
     }
     ++work->chunks;
   }
