@@ -11,8 +11,6 @@
 namespace hajax::cpu {
 namespace {
 
-constexpr int64_t kRowsAhead = 4;  // of keys and queries, prefetched
-
 // Tokens [first, first + rows) of row `batch`, and whose they are.
 struct Span {
   int64_t batch;
@@ -50,12 +48,14 @@ HJ_INLINE float sum_of_squares(int32_t dtype, const void* base, int64_t offset, 
   return sum<kNarrowest>((squares[0] + squares[1]) + (squares[2] + squares[3]));
 }
 
-// Asks for the cache lines of `elements` elements ahead of their use: rows lie a whole token apart, which no hardware
-// prefetcher follows.
+// Asks for the cache lines of a row ahead of its use, into the second-level cache: rows lie a whole token apart, mostly
+// on a page each, which no hardware prefetcher follows.
 HJ_INLINE void prefetch_row(int32_t dtype, const void* base, int64_t index, int64_t elements) {
+  constexpr int kRead = 0;
+  constexpr int kSecondLevel = 2;
   const int64_t bytes = dtype == kDtype_float32 ? kDtypeBytes_float32 : kDtypeBytes_float16;
   const char* row = static_cast<const char*>(base) + index * bytes;
-  for (int64_t at = 0; at < elements * bytes; at += kCacheLine) __builtin_prefetch(row + at);
+  for (int64_t at = 0; at < elements * bytes; at += kCacheLine) __builtin_prefetch(row + at, kRead, kSecondLevel);
 }
 
 // One row to float, times `scale` and, if asked, divided by its norm. Returns the factor it was multiplied by.
@@ -80,11 +80,6 @@ HJ_INLINE void load_rows(const Problem& p, const Span& s, float* scratch) {
   const int64_t dim = p.plan.key_dim;
   for (int64_t r = 0; r < s.rows; ++r) {
     const int64_t offset = key_offset(p, s, r);
-    if (r + kRowsAhead < s.rows) {
-      const int64_t ahead = key_offset(p, s, r + kRowsAhead);
-      prefetch_row(p.plan.input_dtype, p.call.key, ahead, dim);
-      prefetch_row(p.plan.input_dtype, p.call.query, ahead, dim);
-    }
     scratch[at.key_factor + r] = load_row<I::W>(p, p.call.key, offset, 1.0f, scratch + at.key + r * dim);
     scratch[at.query_factor + r] = load_row<I::W>(p, p.call.query, offset, p.call.scale, scratch + at.query + r * dim);
   }

@@ -23,10 +23,6 @@ HJ_INLINE void stage_values(const Problem& p, const Span& s, const Columns& c, f
   float* values = scratch + p.layout.values;
   for (int64_t r = 0; r < s.rows; ++r) {
     const int64_t offset = head_offset(p, s, r, c.value_head) * p.plan.value_dim + c.first;
-    if (r + kRowsAhead < s.rows) {
-      const int64_t ahead = head_offset(p, s, r + kRowsAhead, c.value_head) * p.plan.value_dim + c.first;
-      prefetch_row(p.plan.input_dtype, p.call.value, ahead, c.columns);
-    }
     float* to = values + r * pitch;
     over_columns<I::W>(c.columns, [&](auto width, int64_t j) HJ_INLINE_LAMBDA {
       constexpr int V = decltype(width)::value;
@@ -35,6 +31,23 @@ HJ_INLINE void stage_values(const Problem& p, const Span& s, const Columns& c, f
     for (int64_t j = c.columns; j < round_up(c.columns, I::kPanel); ++j) to[j] = 0;
   }
   __builtin_memset(values + s.rows * pitch, 0, static_cast<uint64_t>(kRowSlack * pitch) * sizeof(float));
+}
+
+// While panel `part` of `parts` runs, its share of the rows that come next: the outputs of this chunk, the values and,
+// with the first head, the keys and queries of the chunk that follows. In one burst they would hold up the loads of the
+// kernel itself.
+HJ_INLINE void prefetch_next(const Problem& p, const Span& s, const Columns& c, bool keys, int64_t part,
+                             int64_t parts) {
+  const int64_t dim = p.plan.key_dim;
+  for (int64_t r = part * s.rows / parts; r < (part + 1) * s.rows / parts; ++r) {
+    const int64_t here = head_offset(p, s, r, c.value_head) * p.plan.value_dim + c.first;
+    prefetch_row(p.plan.output_dtype, p.call.output, here, c.columns);
+    if (s.first + s.rows + r >= p.call.tokens) continue;
+    const int64_t next = head_offset(p, s, s.rows + r, c.value_head) * p.plan.value_dim + c.first;
+    prefetch_row(p.plan.input_dtype, p.call.value, next, c.columns);
+    if (keys) prefetch_row(p.plan.input_dtype, p.call.key, key_offset(p, s, s.rows + r), dim);
+    if (keys) prefetch_row(p.plan.input_dtype, p.call.query, key_offset(p, s, s.rows + r), dim);
+  }
 }
 
 template <class I>

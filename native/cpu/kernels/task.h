@@ -137,6 +137,7 @@ HJ_INLINE void run_chunks(const Problem& p, const Task& t, float* scratch, Work*
       stage_values<I>(p, s, columns, scratch);
       for (int64_t i = 0; i < panels; ++i) {
         float* state = states + (h * panels + i) * dim * I::kPanel;
+        prefetch_next(p, s, columns, h == 0, i, panels);
         run_panel<I>(p, s.rows, i * I::kPanel, total_decay, state, scratch, work);
       }
       store_outputs<I>(p, s, columns, scratch);
