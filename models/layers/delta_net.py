@@ -7,6 +7,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 from hajax.models.layers.linear import linear
+from hajax.models.layers.norms import over_last
 
 from hajax.ops import causal_conv1d, gated_delta_rule, gated_delta_rule_step, gated_rms_norm
 
@@ -69,8 +70,8 @@ def delta_net(
     query = mixed[..., :split].reshape(batch, tokens, key_heads, key_dim)
     key = mixed[..., split : 2 * split].reshape(batch, tokens, key_heads, key_dim)
     value = mixed[..., 2 * split :].reshape(batch, tokens, value_heads, value_dim)
-    rate = jax.nn.softplus(linear(x, weights.a, preferred_element_type=jnp.float32) + weights.dt_bias)
-    log_decay = -jnp.exp(weights.log_a) * rate
+    raw = linear(x, weights.a, preferred_element_type=jnp.float32)
+    log_decay = -over_last(jnp.exp(weights.log_a), raw) * jax.nn.softplus(raw + over_last(weights.dt_bias, raw))
     beta = jax.nn.sigmoid(linear(x, weights.b, preferred_element_type=jnp.float32))
     options = {
         "l2norm_eps": _L2NORM_EPS,

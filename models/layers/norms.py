@@ -13,4 +13,9 @@ def rms_norm(x: jax.Array, weight: jax.Array, *, eps: float) -> jax.Array:
     """
     wide = x.astype(jnp.float32)
     scale = jax.lax.rsqrt(jnp.mean(jnp.square(wide), axis=-1, keepdims=True) + eps)
-    return (wide * scale * (1.0 + weight.astype(jnp.float32))).astype(x.dtype)
+    return (wide * scale * over_last(1.0 + weight.astype(jnp.float32), x)).astype(x.dtype)
+
+
+def over_last(vector: jax.Array, x: jax.Array) -> jax.Array:
+    """vector [D] with x's rank, for arithmetic with x [..., D]: ranks are never promoted silently."""
+    return vector.reshape((1,) * (x.ndim - 1) + vector.shape)

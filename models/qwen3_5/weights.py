@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -73,8 +74,13 @@ def init(config: Config, key: jax.Array, dtype: jax.typing.DTypeLike = jnp.float
     leaves, structure = jax.tree.flatten(records(config), is_leaf=_is_record)
     made = []
     for record, own in zip(leaves, jax.random.split(key, len(leaves)), strict=True):
-        made.append(record.start(own, record.shape).astype(jnp.float32 if record.wide else dtype))
+        made.append(_draw(own, record.start, record.shape, jnp.dtype(jnp.float32 if record.wide else dtype)))
     return jax.tree.unflatten(structure, made)
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2, 3))
+def _draw(key: jax.Array, start: Callable[..., jax.Array], shape: tuple[int, ...], dtype: jnp.dtype) -> jax.Array:
+    return start(key, shape).astype(dtype)  # compiled once a shape: one program for all weights takes far longer
 
 
 def record_leaves(config: Config) -> list[Record]:
@@ -141,6 +147,7 @@ def _vector(name: str, size: int, start: Callable[..., jax.Array]) -> Any:
     return Record(name, (size,), (size,), start, wide=True)
 
 
+@functools.cache
 def _normal(scale: float) -> Callable[[jax.Array, tuple[int, ...]], jax.Array]:
     return lambda key, shape: scale * jax.random.normal(key, shape)
 

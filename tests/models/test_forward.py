@@ -1,0 +1,195 @@
+"""Prefill, decode and forward agree with one another however a text is cut, padded or batched."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hajax.models import qwen3_5
+from hajax.models.qwen3_5.config import LINEAR
+from tiny_models import TINY, assert_same, assert_same_cache, draw, programs, random_params
+
+WIDTH = 80  # one program for everything up to it, over a chunk of the kernels
+CAPACITY = 96
+
+
+def padded(tokens, width=WIDTH):
+    return np.pad(tokens, ((0, 0), (0, width - tokens.shape[1])), constant_values=TINY.vocab_size - 1)
+
+
+@pytest.fixture(scope="module")
+def whole(params):
+    """[1, 70] tokens, all their logits and the cache after them, read in one piece without padding."""
+    tokens = draw(1, 1, 70)
+    logits, cache = programs(TINY)[0](params, tokens, qwen3_5.init_cache(TINY, 1, CAPACITY))
+    return tokens, logits, cache
+
+
+def test_forward_equals_prefill(params, whole):
+    tokens, logits, _ = whole
+    assert_same(jax.jit(functools.partial(qwen3_5.forward, config=TINY))(params, tokens=tokens), logits)
+
+
+def test_the_plain_path_equals_the_native_one(params, whole):
+    tokens, logits, cache = whole
+    plain, plain_cache = programs(TINY, "xla")[0](params, tokens, qwen3_5.init_cache(TINY, 1, CAPACITY))
+    assert_same(plain, logits)
+    assert_same_cache(plain_cache, cache)
+
+
+@pytest.mark.parametrize("split", [1, 2, 3, 4, 5, 31, 63, 64, 65, 67, 68, 69])
+def test_a_prompt_in_two_calls_equals_one_call(params, whole, split):
+    tokens, logits, cache = whole
+    read = programs(TINY)[0]
+    first, half = read(params, padded(tokens[:, :split]), qwen3_5.init_cache(TINY, 1, CAPACITY), np.array([split]))
+    second, both = read(params, padded(tokens[:, split:]), half, np.array([70 - split]))
+    assert_same(jnp.concatenate([first[:, :split], second[:, : 70 - split]], axis=1), logits)
+    assert_same_cache(both, cache)
+
+
+def test_two_unpadded_calls_equal_one_call(params, whole):
+    tokens, logits, cache = whole
+    read = programs(TINY)[0]
+    first, half = read(params, tokens[:, :2], qwen3_5.init_cache(TINY, 1, CAPACITY))
+    second, both = read(params, tokens[:, 2:], half)
+    assert_same(jnp.concatenate([first, second], axis=1), logits)
+    assert_same_cache(both, cache)
+
+
+def test_decoding_token_by_token_equals_prefill(params, whole):
+    tokens, logits, cache = whole
+    decode = programs(TINY)[2]
+    state = qwen3_5.init_cache(TINY, 1, CAPACITY)
+    for step in range(tokens.shape[1]):
+        found, state = decode(params, tokens[:, step], state)
+        assert_same(found, logits[:, step])
+    assert_same_cache(state, cache)
+
+
+def test_padding_to_a_bucket_leaves_no_trace(params, whole):
+    tokens, logits, cache = whole
+    found, state = programs(TINY)[0](params, padded(tokens), qwen3_5.init_cache(TINY, 1, CAPACITY), np.array([70]))
+    assert_same(found[:, :70], logits)
+    assert_same_cache(state, cache)
+    for entry, empty in zip(state.layers, qwen3_5.init_cache(TINY, 1, CAPACITY).layers, strict=True):
+        if hasattr(entry, "key"):  # the padded tail was not written
+            assert np.array_equal(entry.key[:, 70:], empty.key[:, 70:])
+
+
+def test_a_row_of_a_batch_equals_the_row_alone(params):
+    lengths = np.array([1, 2, 3, 17, 64, 80], np.int32)
+    tokens = draw(2, len(lengths), WIDTH)
+    read, last, decode = programs(TINY)
+    together, cache = read(params, tokens, qwen3_5.init_cache(TINY, len(lengths), CAPACITY), lengths)
+    short, _ = last(params, tokens, qwen3_5.init_cache(TINY, len(lengths), CAPACITY), lengths)
+    following, _ = decode(params, tokens[:, 0], cache)
+    for row, length in enumerate(lengths):
+        alone, own = read(params, tokens[row : row + 1], qwen3_5.init_cache(TINY, 1, CAPACITY), lengths[row : row + 1])
+        assert_same(together[row, :length], alone[0, :length])
+        assert_same(short[row], alone[0, length - 1])
+        assert_same_cache(cache, own, slice(row, row + 1))
+        assert_same(following[row], decode(params, tokens[row : row + 1, 0], own)[0][0])
+
+
+def test_a_row_without_tokens_keeps_its_cache(params, whole):
+    _, _, cache = whole
+    _, after = programs(TINY)[0](params, draw(3, 1, WIDTH), cache, np.array([0]))
+    jax.tree.map(np.testing.assert_array_equal, after, cache)
+
+
+def test_a_kept_cache_resumes_as_if_nothing_had_come_after_it(params, whole):
+    tokens, logits, _ = whole
+    read, _, decode = programs(TINY)
+    _, kept = read(params, padded(tokens[:, :64]), qwen3_5.init_cache(TINY, 1, CAPACITY), np.array([64]))
+    copy = jax.tree.map(np.array, kept)
+    state = kept
+    for token in draw(4, 5, 1):  # a speculation that will be thrown away
+        _, state = decode(params, token, state)
+    jax.tree.map(np.testing.assert_array_equal, kept, copy)
+    again, _ = read(params, padded(tokens[:, 64:]), kept, np.array([6]))
+    assert_same(again[:, :6], logits[:, 64:])
+
+
+def test_donated_caches_give_the_same_tokens(params, whole):
+    tokens, logits, _ = whole
+    step = jax.jit(functools.partial(qwen3_5.decode, config=TINY), donate_argnames="cache")
+    state = qwen3_5.init_cache(TINY, 1, CAPACITY)
+    for index in range(6):
+        found, state = step(params, token=tokens[:, index], cache=state)
+        assert_same(found, logits[:, index])
+
+
+def test_logits_past_the_capacity_are_nan_not_plausible(params, whole):
+    tokens, _, _ = whole
+    _, last, decode = programs(TINY)
+    cache = qwen3_5.init_cache(TINY, 2, WIDTH)
+    rows = np.repeat(padded(tokens), 2, axis=0)
+    _, cache = last(params, rows, cache, np.array([WIDTH, WIDTH - 1]))
+    found, cache = decode(params, rows[:, 0], cache)
+    assert np.isnan(found[0]).all()
+    assert np.isfinite(found[1]).all()
+    with pytest.raises(ValueError, match="at most the cache's capacity of 80 tokens, got 90"):
+        qwen3_5.prefill(params, TINY, jnp.zeros((2, 90), jnp.int32), cache)
+
+
+def test_bfloat16_stays_near_float32_and_keeps_states_wide(params, whole):
+    tokens, logits, cache = whole
+    narrow = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16) if leaf.ndim == 2 else leaf, params)
+    found, state = programs(TINY)[0](narrow, tokens, qwen3_5.init_cache(TINY, 1, CAPACITY, jnp.bfloat16))
+    assert found.dtype == jnp.float32
+    error = np.linalg.norm(np.asarray(found - logits)) / np.linalg.norm(np.asarray(logits))
+    assert error < 0.15, error  # three layers of large random weights, 2^-8 a rounding
+    assert [leaf.dtype.name for leaf in jax.tree.leaves(state.layers[0])] == ["bfloat16", "float32"]
+    stepped = qwen3_5.init_cache(TINY, 1, CAPACITY, jnp.bfloat16)
+    for index in range(8):
+        one, stepped = programs(TINY)[2](narrow, tokens[:, index], stepped)
+        np.testing.assert_allclose(one, found[:, index], atol=0.15 * float(jnp.abs(logits).max()))
+    assert not np.array_equal(stepped.layers[0].state, cache.layers[0].state)
+
+
+def test_gradients_reach_every_weight_and_are_finite(params):
+    tied = dataclasses.replace(TINY, tie_word_embeddings=True, layer_types=(LINEAR, "full_attention"))
+    weights = random_params(tied, 5)
+    tokens = draw(5, 2, 20)
+
+    def loss(weights):
+        logits = jax.nn.log_softmax(qwen3_5.forward(weights, tied, tokens))
+        return -jnp.mean(jnp.take_along_axis(logits[:, :-1], tokens[:, 1:, None], axis=-1))
+
+    for path, leaf in jax.tree_util.tree_leaves_with_path(jax.jit(jax.grad(loss))(weights)):
+        assert np.isfinite(leaf).all(), path
+        assert np.abs(leaf).max() > 0, path
+
+
+WRONG = [
+    (lambda p, c: qwen3_5.prefill(p, TINY, np.zeros(3, np.int32), c), r"tokens: expected integers \[B, T\], got int32\[3\]"),
+    (lambda p, c: qwen3_5.prefill(p, TINY, np.zeros((1, 3)), c), r"tokens: expected integers \[B, T\], got float64"),
+    (lambda p, c: qwen3_5.prefill(p, TINY, np.zeros((1, 0), np.int32), c), "at least one token in each row"),
+    (lambda p, c: qwen3_5.prefill(p, TINY, np.zeros((2, 3), np.int32), c), "tokens: expected 1 rows as in the cache, got 2"),
+    (lambda p, c: qwen3_5.decode(p, TINY, np.zeros((1, 1), np.int32), c), r"tokens: expected integers \[B\], got int32\[1, 1\]"),
+    (lambda p, c: qwen3_5.prefill(p, TINY, np.zeros((1, 3), np.int32), c, logits="first"), "logits: expected 'last' or 'all'"),
+    (
+        lambda p, c: qwen3_5.prefill(p, TINY, np.zeros((1, 3), np.int32), c, lengths=np.zeros((1, 1), np.int32)),
+        r"lengths: expected integers \[1\], got int32\[1, 1\]",
+    ),
+    (lambda p, c: qwen3_5.init_cache(TINY, 0, 4), "batch and capacity of at least 1, got 0 and 4"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), WRONG)
+def test_wrong_arguments_are_named(params, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(params, qwen3_5.init_cache(TINY, 1, 8))
+
+
+def test_an_unknown_implementation_is_named(params):
+    with pytest.raises(ValueError, match="implementation: expected None or one of"):
+        jax.eval_shape(lambda: qwen3_5.forward(params, TINY, jnp.zeros((1, 3), jnp.int32), implementation="gpu"))
+
+
+def test_a_cache_of_another_layer_pattern_is_refused(params):
+    other = qwen3_5.init_cache(dataclasses.replace(TINY, layer_types=TINY.layer_types[1:] * 2), 1, 8)
+    with pytest.raises(ValueError, match="expected a DeltaNetState for a linear-attention layer, got a KeyValueCache"):
+        jax.eval_shape(lambda: qwen3_5.decode(params, TINY, jnp.zeros(1, jnp.int32), other))

@@ -1,0 +1,73 @@
+"""The reference implementation's logits and greedy tokens, for every Qwen3.5 folder of the golden results."""
+
+import functools
+import json
+
+import hajax.models
+import jax
+import numpy as np
+import pytest
+from hajax.models import qwen3_5
+from tiny_models import GOLDEN, programs
+
+FOLDERS = [
+    path.parent for path in sorted(GOLDEN.glob("*/config.json")) if "qwen3_5" in json.loads(path.read_text())["model_type"]
+]
+WITHIN = 1e-3  # ../shared/golden/README.md; the reference itself is 1e-4 to 3e-4 from fp64
+SPLITS = (1, 63, 64, 65)
+
+pytestmark = [
+    pytest.mark.skipif(not FOLDERS, reason=f"no Qwen3.5 results in {GOLDEN} (HAJAX_GOLDEN names another folder)"),
+    pytest.mark.parametrize("implementation", ["cpu", "xla"]),
+    pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name),
+]
+
+
+@functools.cache
+def loaded(folder, implementation):
+    return hajax.models.load(folder, implementation=implementation)
+
+
+def expected(folder):
+    with np.load(folder / "expected.npz") as file:
+        return {name: file[name] for name in file}
+
+
+def test_a_loaded_model_gives_the_reference_logits_and_greedy_tokens(folder, implementation):
+    model, wanted = loaded(folder, implementation), expected(folder)
+    assert np.abs(model.logits(wanted["input_ids"])[0] - wanted["logits"]).max() <= WITHIN
+    assert model.generate(wanted["input_ids"], max_new_tokens=12).tolist() == [wanted["greedy"].tolist()]
+
+
+def test_splitting_the_prompt_and_padding_beside_other_rows_change_nothing(folder, implementation):
+    """One program for all: row i > 0 reads SPLITS[i - 1] tokens first and the rest next, right-padded; row 0 reads all."""
+    wanted = expected(folder)
+    ids, config = wanted["input_ids"], qwen3_5.Config.from_json(folder)
+    total = len(ids)
+    first = np.array([total, *(min(split, total) for split in SPLITS)], np.int32)
+    width = total + 7
+    rows = np.full((2, len(first), width), 255, np.int32)
+    for row, split in enumerate(first):
+        rows[0, row, :split] = ids[:split]
+        rows[1, row, : total - split] = ids[split:]
+    params = loaded(folder, implementation).params
+    read, _, decode = programs(config, implementation)
+    before, cache = read(params, rows[0], qwen3_5.init_cache(config, len(first), 256), first)
+    after, cache = read(params, rows[1], cache, total - first)
+    for row, split in enumerate(first):
+        joined = np.concatenate([before[row, :split], after[row, : total - split]])
+        assert np.abs(joined - wanted["logits"]).max() <= WITHIN, f"split at {split}"
+    assert np.array_equal(cache.lengths, [total] * len(first))
+    token = np.repeat(wanted["logits"][-1:].argmax(-1), len(first)).astype(np.int32)
+    for step, greedy in enumerate(wanted["greedy"]):
+        assert (token == greedy).all(), f"step {step}"
+        logits, cache = decode(params, token, cache)
+        token = np.asarray(logits.argmax(-1), np.int32)
+
+
+def test_the_whole_sequence_form_gives_the_reference_logits(folder, implementation):
+    model, wanted = loaded(folder, implementation), expected(folder)
+    forward = jax.jit(functools.partial(qwen3_5.forward, config=model.config, implementation=implementation))
+    found = forward(model.params, tokens=wanted["input_ids"][None])
+    assert found.dtype == np.float32
+    assert np.abs(found[0] - wanted["logits"]).max() <= WITHIN

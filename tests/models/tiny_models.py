@@ -1,0 +1,85 @@
+"""Small random models, and the programs that several tests share (compiling is what takes time here)."""
+
+import functools
+import os
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from hajax.models import qwen3_5
+from hajax.models.qwen3_5.config import FULL, LINEAR
+from hajax.models.qwen3_5.weights import record_leaves
+
+ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = Path(os.environ.get("HAJAX_GOLDEN", ROOT.parent / "shared" / "golden"))
+
+# Large initial weights: with the usual 0.02 a small random model's layers hardly matter, and a wrong one would not show.
+TINY = qwen3_5.Config(
+    vocab_size=61,
+    hidden_size=32,
+    intermediate_size=48,
+    layer_types=(LINEAR, FULL, LINEAR),
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    head_dim=16,
+    linear_num_key_heads=2,
+    linear_num_value_heads=6,
+    linear_key_head_dim=8,
+    linear_value_head_dim=16,
+    max_position_embeddings=512,
+    partial_rotary_factor=0.25,
+    tie_word_embeddings=False,
+    initializer_range=0.2,
+)
+
+
+def random_params(config, seed, dtype=np.float32):
+    """Drawn by numpy (compiling `init` takes longer than most tests), norms off their start so that a missing 1 + w shows."""
+    generator = np.random.default_rng(seed)
+    leaves = []
+    for record in record_leaves(config):
+        if record.name.endswith("A_log"):
+            leaf = np.log(generator.uniform(1, 16, record.shape))
+        elif record.name.endswith("dt_bias"):
+            leaf = generator.uniform(-7, 0, record.shape)
+        elif record.wide:
+            leaf = generator.uniform(-0.3, 0.3, record.shape) + record.name.endswith("linear_attn.norm.weight")
+        else:
+            leaf = generator.normal(0, config.initializer_range * (2 if "conv1d" in record.name else 1), record.shape)
+        leaves.append(jnp.asarray(leaf, np.float32 if record.wide else dtype))
+    return jax.tree.unflatten(jax.tree.structure(jax.eval_shape(lambda: qwen3_5.init(config, jax.random.key(0)))), leaves)
+
+
+@functools.cache
+def programs(config, implementation=None):
+    """(prefill of all logits, of last logits, decode), jitted, for a config."""
+    return (
+        jax.jit(lambda p, t, c, n=None: qwen3_5.prefill(p, config, t, c, lengths=n, logits="all", implementation=implementation)),
+        jax.jit(lambda p, t, c, n=None: qwen3_5.prefill(p, config, t, c, lengths=n, implementation=implementation)),
+        jax.jit(lambda p, t, c: qwen3_5.decode(p, config, t, c, implementation=implementation)),
+    )
+
+
+def draw(seed, *shape, vocab=TINY.vocab_size):
+    return np.random.default_rng(seed).integers(0, vocab, shape, dtype=np.int32)
+
+
+def assert_same(found, expected, within=2e-4):
+    """Per element and finite."""
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(found, expected, rtol=within, atol=within)
+
+
+def assert_same_cache(found, expected, rows=slice(None), within=2e-4):
+    """Positions, conv inputs and recurrent states equal; keys and values equal where they are valid."""
+    assert np.array_equal(found.lengths[rows], np.asarray(expected.lengths))
+    for one, other in zip(found.layers, expected.layers, strict=True):
+        if hasattr(one, "state"):
+            assert_same(one.conv[rows], other.conv, within)
+            assert_same(one.state[rows], other.state, within)
+        else:
+            for row, length in enumerate(np.asarray(expected.lengths)):
+                assert_same(one.key[rows][row, :length], other.key[row, :length], within)
+                assert_same(one.value[rows][row, :length], other.value[row, :length], within)
