@@ -103,9 +103,10 @@ def test_a_row_stops_at_its_end_token_and_repeats_it(model, params):
     assert model.generate(PROMPT, max_new_tokens=8, eos=()).tolist() == free[:1].tolist()
 
 
-@pytest.mark.parametrize(
-    ("config", "generation", "expected"), [(5, None, (5,)), (None, [6, 7], (6, 7)), (5, 6, (6,)), (5, {}, (5,))]
-)
+ENDS = [(5, None, (5,)), (None, [6, 7], (6, 7)), (5, 6, (6,)), (5, {}, (5,))]
+
+
+@pytest.mark.parametrize(("config", "generation", "expected"), ENDS)
 def test_end_tokens_come_from_the_generation_config_else_the_config(params, tmp_path, config, generation, expected):
     eos = () if config is None else (config,)
     qwen3_5.save(tmp_path, params, dataclasses.replace(TINY, eos_token_ids=eos))
@@ -154,7 +155,7 @@ def test_the_whole_context_may_be_used_but_not_one_token_more(model):
     assert model.generate(long, max_new_tokens=2).shape == (1, 2)
     with pytest.raises(ValueError, match="at most max_position_embeddings=512, got 510 prompt tokens and 3 new ones"):
         model.generate(long, max_new_tokens=3)
-    with pytest.raises(ValueError, match="at most max_position_embeddings=512, got 513 prompt tokens$"):
+    with pytest.raises(ValueError, match=r"at most max_position_embeddings=512, got 513 prompt tokens$"):
         model.logits(draw(5, 513))
 
 
