@@ -18,17 +18,18 @@ def _up(count: int, multiple: int) -> int:
 
 
 def size_scratch(draft: Draft, target: CpuTarget) -> Draft:
-    """Rows, weights, updates and the resident panels of `group` states, in bytes."""
+    """Rows, weights, updates, staged values and outputs, and the resident panels of `group` states, in bytes."""
     shape = draft.shape
     assert draft.chunk is not None and draft.group is not None and draft.column_blocks is not None
     rows = draft.chunk + _ROW_SLACK
     pitch = _up(rows, max(target.panel, _LINE_FLOATS))
     panels = -(-shape.value_dim // target.panel)
-    states = draft.group * -(-panels // draft.column_blocks) * shape.key_dim * target.panel
+    columns = -(-panels // draft.column_blocks) * target.panel
+    states = draft.group * shape.key_dim * columns
     update = max(rows * target.panel, _TOKEN_VECTORS * shape.value_dim)
     parts = [rows * shape.key_dim] * 2 + [shape.key_dim * pitch]
     parts += [shape.key_dim // 2 * pitch] if draft.bf16_dot else []
-    parts += [rows * pitch] * 4 + [pitch] * 7 + [update, states]
+    parts += [rows * pitch] * 4 + [pitch] * 7 + [update] + [rows * columns] * 2 + [states]
     total = 4 * (_COUNTER_FLOATS + sum(_up(part, _LINE_FLOATS) for part in parts))
     note = Note("buffers", f"{total} B a thread", "", f"{4 * states} B of it are resident states (L2 {target.l2_bytes} B)")
     return draft.chosen(note, scratch_bytes=total)
