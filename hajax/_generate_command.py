@@ -8,9 +8,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
-from hajax import models, report
+from hajax import cache, models, report
 from hajax.ops._arguments import check_implementation
 
 
@@ -41,6 +42,7 @@ def run(request: Request, on_text: Callable[[str], None] | None = None) -> dict[
     `on_text` gets each piece of text as it comes. Raises ValueError or OSError in one line for whatever is wrong.
     """
     check_implementation(request.implementation)
+    _keep_programs()
     sampling = models.Sampling(request.temperature, request.top_k, request.top_p, request.seed)
     folder = request.model if request.model is not None else demo_folder()
     model = models.load(folder, dtype=request.dtype, implementation=request.implementation)
@@ -75,6 +77,15 @@ def run(request: Request, on_text: Callable[[str], None] | None = None) -> dict[
         "plan": report.summary(prefill[0]) if prefill else None,
         "peak_rss_mib": _peak_rss_mib(),
     }
+
+
+def _keep_programs() -> None:
+    """Lets JAX find in the next process what it compiled in this one, unless the user has set that up already."""
+    programs = cache.programs_folder()
+    if programs is None or jax.config.jax_compilation_cache_dir is not None:
+        return
+    jax.config.update("jax_compilation_cache_dir", str(programs))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)
 
 
 def _peak_rss_mib() -> float:

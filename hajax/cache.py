@@ -16,12 +16,29 @@ import platformdirs
 LAYOUT = "v1"
 
 
-def folder() -> Path | None:
-    """Where entries lie, or None when the disk is switched off."""
+def _base() -> Path | None:
+    """The cache of hajax on this machine, or None when the disk is switched off."""
     if os.environ.get("HAJAX_CACHE", "1") == "0":
         return None
-    base = os.environ.get("HAJAX_CACHE_DIR") or platformdirs.user_cache_dir("hajax")
-    return Path(base) / "plans" / LAYOUT
+    return Path(os.environ.get("HAJAX_CACHE_DIR") or platformdirs.user_cache_dir("hajax"))
+
+
+def folder() -> Path | None:
+    """Where plans lie, or None when the disk is switched off."""
+    base = _base()
+    return None if base is None else base / "plans" / LAYOUT
+
+
+def programs_folder() -> Path | None:
+    """Where the command line lets JAX keep compiled programs: None when the disk is switched off or cannot be written."""
+    base = _base()
+    if base is None:
+        return None
+    try:
+        (base / "programs").mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return base / "programs" if os.access(base / "programs", os.W_OK) else None
 
 
 def _path(root: Path, key: str) -> Path:
@@ -93,11 +110,10 @@ def entries() -> Iterator[tuple[Path, str, str]]:
 
 
 def clear() -> int:
-    """Removes every entry and every leftover temporary file; returns how many. Raises OSError when a file cannot be removed."""
-    root = folder()
-    if root is None or not root.is_dir():
-        return 0
-    files = [*root.glob("*.json"), *root.glob("*.tmp")]
+    """Removes every plan, compiled program and leftover temporary file; returns how many. Raises OSError when one cannot be removed."""
+    root, programs = folder(), programs_folder()
+    files = [] if root is None or not root.is_dir() else [*root.glob("*.json"), *root.glob("*.tmp")]
+    files += [] if programs is None else [file for file in programs.iterdir() if file.is_file()]
     for file in files:
         file.unlink(missing_ok=True)
     return len(files)

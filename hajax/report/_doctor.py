@@ -10,7 +10,7 @@ from hajax import abi, backends, cache
 from hajax.backends import library
 
 _PACKAGES = ("jax", "jaxlib", "numpy", "cffi", "ml_dtypes", "safetensors", "tokenizers", "jinja2", "typer", "torch")
-_VARIABLES = ("HAJAX_LIBRARY", "HAJAX_CPU_ISA", "HAJAX_CPU_THREADS", "HAJAX_CACHE_DIR", "HAJAX_CACHE", "XLA_FLAGS", "JAX_PLATFORMS")
+_VARIABLES = ("HAJAX_LIBRARY", "HAJAX_CPU_ISA", "HAJAX_CPU_THREADS", "HAJAX_CPU_BF16_DOT", "HAJAX_CACHE_DIR", "HAJAX_CACHE", "XLA_FLAGS", "JAX_PLATFORMS")
 
 
 def diagnose() -> dict[str, Any]:
