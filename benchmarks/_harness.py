@@ -1,5 +1,6 @@
 """Interleaved timing of peers that run in processes of their own, and printing of what came out."""
 
+import contextlib
 import json
 import statistics
 import subprocess
@@ -60,9 +61,11 @@ class Worker:
         for line in process.stderr:
             self._errors = [*self._errors[-20:], line.strip()]
 
-    @property
-    def running(self) -> bool:
-        return self._process is not None
+    def drop(self) -> None:
+        """Lets the engine forget what it prepared, if it ever did."""
+        if self._process is not None:
+            with contextlib.suppress(PeerError):
+                self.ask("drop")
 
     def close(self) -> None:
         if self._process is not None and self._process.stdin is not None:
@@ -130,6 +133,14 @@ def machine(entries: list[Entry], runs: int, threads: int) -> dict[str, Any]:
         "other_load_max": round(max(loads), 3),
         "samples_over_quiet": round(sum(load > QUIET for load in loads) / len(loads), 3),
     }
+
+
+def caption(facts: dict[str, Any]) -> str:
+    """What stands under a table of measured times."""
+    return (
+        f"measured on {facts['cpu']}, {facts['threads']} threads, {facts['date']}, commit {facts['commit']}; other processes "
+        f"used {facts['other_load_median']:.0%} of the machine (median; at most {facts['other_load_max']:.0%})"
+    )
 
 
 def print_json(report: dict[str, Any]) -> None:

@@ -79,7 +79,7 @@ def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            if session is None:
+            if session is None:  # here, so that an engine that cannot be imported is an answer
                 session = Session(importlib.import_module(engine_name))
                 getattr(session.engine, "start", lambda threads: None)(threads)
             answer = getattr(session, request.pop("do"))(**request)

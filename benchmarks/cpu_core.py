@@ -74,8 +74,7 @@ def measure(
             for case in cases:
                 rows += _case(case, [p for p in peers if p not in missing], workers, Path(folder), runs, missing)
                 for worker in workers.values():
-                    if worker.running:
-                        worker.ask("drop")
+                    worker.drop()
     finally:
         for worker in workers.values():
             worker.close()
@@ -138,7 +137,7 @@ def show(report: dict[str, Any]) -> None:
     for dtype in ("fp32", "bf16"):
         cases = list(dict.fromkeys((row["T"], row["Hv"]) for row in report["rows"] if row["dtype"] == dtype))
         table = Table(title=f"gated delta rule, {dtype}: median ms (times hajax's)")
-        table.add_column("peer")
+        table.add_column("peer", no_wrap=True)
         table.add_column("largest error", justify="right")
         for tokens, heads in cases:
             table.add_column(f"T{tokens} Hv{heads}", justify="right")
@@ -154,12 +153,7 @@ def show(report: dict[str, Any]) -> None:
             console.print(table)
     for absent in report["missing"]:
         console.print(f"missing: {absent['peer']}: {absent['reason']}", markup=False)
-    facts = report["machine"]
-    console.print(
-        f"measured on {facts['cpu']}, {facts['threads']} threads, {facts['date']}, commit {facts['commit']}; other processes "
-        f"used {facts['other_load_median']:.0%} of the machine (median; at most {facts['other_load_max']:.0%})",
-        markup=False,
-    )
+    console.print(_harness.caption(report["machine"]), markup=False)
 
 
 def _arguments() -> argparse.Namespace:

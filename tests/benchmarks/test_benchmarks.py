@@ -1,0 +1,109 @@
+"""The benchmark programs on tiny settings: their JSON has what is promised, and an absent peer is named with the reason."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path(__file__).parents[2] / "benchmarks"
+BLOCKED = ("torch", "onnxruntime", "transformers")
+CORE_ROW = {
+    "peer", "mechanism", "dtype", "T", "Hk", "Hv", "D", "threads", "ms_median", "ms_min", "runs", "max_abs_err",
+}  # fmt: skip
+PREFILL_ROW = {
+    "engine", "dtype", "tokens", "layers", "threads", "ms_median", "ms_min", "runs", "tokens_per_second", "delta_rule_share",
+    "delta_layers_share", "logits_max_abs", "logits_max_abs_diff", "same_next_token",
+}  # fmt: skip
+MACHINE = {"cpu", "isa_flags", "cores", "python", "versions", "date", "threads", "other_load_median"}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Runs a program where the packages of BLOCKED cannot be imported, whatever this environment has; returns its JSON."""
+    for name in BLOCKED:
+        (tmp_path / f"{name}.py").write_text(f"raise ImportError('{name}: kept out by the test')\n")
+    environment = {name: value for name, value in os.environ.items() if name not in ("XLA_FLAGS", "JAX_NUMPY_RANK_PROMOTION")}
+    environment["PYTHONPATH"] = str(tmp_path)
+
+    def start(program, *arguments):
+        command = [sys.executable, str(PROGRAMS / program), *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+
+    return start
+
+
+def report(process):
+    assert process.returncode == 0, process.stderr
+    return json.loads(process.stdout)
+
+
+@pytest.mark.native
+def test_cpu_core_json(run):
+    peers = "hajax,hajax_xla,jnp_scan_solve,onnxruntime,vllm_cpu,transformers"
+    found = report(run("cpu_core.py", "--json", "--cases", "70x16", "--runs", "1", "--threads", "1", "--peers", peers))
+    assert set(found) == {"machine", "rows", "missing"}
+    assert set(found["machine"]) >= MACHINE
+    assert {(row["peer"], row["dtype"]) for row in found["rows"]} == {
+        (peer, dtype) for peer in ("hajax", "hajax_xla", "jnp_scan_solve") for dtype in ("fp32", "bf16")
+    }
+    for row in found["rows"]:
+        assert set(row) == CORE_ROW
+        assert (row["T"], row["Hk"], row["Hv"], row["D"], row["threads"], row["runs"]) == (70, 16, 16, 128, 1, 1)
+        assert 0 < row["ms_min"] <= row["ms_median"]
+        assert row["max_abs_err"] < (1e-5 if row["dtype"] == "fp32" else 1e-2)
+    reasons = {absent["peer"]: absent["reason"] for absent in found["missing"]}
+    assert set(reasons) == {"onnxruntime", "vllm_cpu", "transformers"}
+    assert "onnxruntime: kept out by the test" in reasons["onnxruntime"]
+    assert all("kept out by the test" in reason for reason in reasons.values())
+
+
+@pytest.mark.native
+def test_cpu_core_text_names_the_missing(run):
+    process = run("cpu_core.py", "--cases", "16x32", "--runs", "1", "--peers", "hajax,onnxruntime")
+    assert process.returncode == 0, process.stderr
+    assert "T16 Hv32" in process.stdout
+    assert "(1.00x)" in process.stdout
+    assert "missing: onnxruntime: ImportError" in process.stdout
+
+
+@pytest.mark.native
+def test_model_prefill_json(run):
+    found = report(run("model_prefill.py", "--json", "--tiny", "--layers", "4", "--tokens", "16,20", "--runs", "1"))
+    assert set(found) == {"machine", "rows", "missing"}
+    assert set(found["machine"]) >= MACHINE
+    assert [(row["engine"], row["tokens"]) for row in found["rows"]] == [
+        (engine, tokens) for tokens in (16, 20) for engine in ("hajax", "hajax_xla")
+    ]
+    for row in found["rows"]:
+        assert set(row) == PREFILL_ROW
+        assert row["layers"] == 4
+        assert row["logits_max_abs_diff"] is None  # nobody to compare with
+        assert row["delta_rule_share"] is not None
+    assert "transformers" in {absent["peer"] for absent in found["missing"]}
+    assert all("kept out by the test" in absent["reason"] for absent in found["missing"])
+
+
+@pytest.mark.native
+def test_planner_choices_json(run):
+    found = report(run("planner_choices.py", "--json", "--quick", "--repeats", "1"))
+    assert {row["question"] for row in found["rows"]} == {"chunk", "tokens", "group"}
+    assert sum(row["chosen"] for row in found["rows"]) == 3
+    assert min(row["over_best"] for row in found["rows"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--peers", "hajax,nobody"], "'nobody'"),
+        (["--cases", "512x24"], "a multiple of 16, got '512x24'"),
+        (["--threads", "0"], "got 0"),
+    ],
+)
+def test_bad_arguments(run, arguments, words):
+    process = run("cpu_core.py", *arguments)
+    assert process.returncode == 2
+    assert words in process.stderr
+    assert "Traceback" not in process.stderr
