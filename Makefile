@@ -21,7 +21,9 @@ $(STAMP): pyproject.toml CMakeLists.txt $(shell find native hajax/abi -type f 2>
 	@touch $@
 
 demo: $(STAMP)
-	$(RUN)/hajax generate --prompt "It was a fine morning, and Emma" --max-new-tokens 120 --temperature 0.7 --seed 1
+	@echo "A prompt of some 400 tokens (models/demo/prompt.txt) from Jane Austen's Emma; the model goes on:"
+	@tail -n 2 models/demo/prompt.txt
+	@$(RUN)/hajax generate --prompt-file models/demo/prompt.txt --max-new-tokens 160 --temperature 0.7 --top-p 0.95 --seed 7
 
 test: $(STAMP)
 	$(RUN)/pytest
