@@ -1,4 +1,4 @@
-"""What a CPU launch costs, in multiply-accumulates that take as long. Modelled, and used only to compare plans with one another."""
+"""What a CPU launch costs, in multiply-accumulates that take as long. Modelled; used only to compare plans with one another."""
 
 import math
 from dataclasses import dataclass
@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from hajax.plans import Shape
 from hajax.targets import CpuTarget
 
-# Measured against whole runs on Zen 3 and Zen 4 cores, as multiples of one multiply-accumulate of the large products.
-STATE_PASS = 8.0  # reading and writing one state element once more, for each chunk
-TOKEN_STATE = 6.0  # one state element in a single-token step: two reads and a write, bound by the cache
-REPACK = 6.0  # moving one state element between its array and the panels
-ROW_TILE = 8  # rows that a register tile pads a short chunk to
-PARALLEL_UNITS = 3e6  # below so much work a second thread costs more than it brings (about 100 us)
+# Fitted to single-thread CPU times on Zen 3 with AVX2 (benchmarks/planner_choices.py; one unit there is 24 ps, 41 G a second),
+# as multiples of one multiply-accumulate of the large products. Choices and the best measured differ by a few per cent.
+STATE_PASS = 5.0  # reading and writing one state element once more, for each chunk
+TOKEN_STATE = 8.0  # one state element in a single-token step: two reads and a write, bound by the cache
+REPACK = 7.5  # moving one state element between its array and the panels
+ROW_TILE = 4  # rows that a register tile pads a short chunk to
+PARALLEL_UNITS = 4e6  # below so much work a second thread costs more than it brings (about 100 us; not fitted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,9 @@ def _chunk_own(shape: Shape, tokens: int, columns: int) -> float:
     return columns * (3.0 * tokens * shape.key_dim + tokens * tokens + STATE_PASS * shape.key_dim)
 
 
-def cpu_chunked_cost(shape: Shape, target: CpuTarget, chunk: int, tokens: int, *, columns: int | None = None, group: int = 1) -> float:
+def cpu_chunked_cost(
+    shape: Shape, target: CpuTarget, chunk: int, tokens: int, *, columns: int | None = None, group: int = 1
+) -> float:
     """One task of `group` value heads over a sequence of `tokens`, chunk by chunk."""
     columns = _padded(shape.value_dim if columns is None else columns, target.panel)
     full, rest = divmod(tokens, chunk)
@@ -48,8 +51,8 @@ def cpu_chunked_cost(shape: Shape, target: CpuTarget, chunk: int, tokens: int, *
 
 
 def cpu_tokens_cost(shape: Shape, tokens: int, *, columns: int | None = None) -> float:
-    """One value head over a sequence of `tokens`, token by token."""
-    return tokens * TOKEN_STATE * shape.key_dim * (shape.value_dim if columns is None else columns)
+    """One value head over a sequence of `tokens`, token by token; the first one fetches the state and stores it."""
+    return (tokens + 1) * TOKEN_STATE * shape.key_dim * (shape.value_dim if columns is None else columns)
 
 
 def cpu_head_cost(shape: Shape, target: CpuTarget, chunk: int) -> float:
