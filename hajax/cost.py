@@ -8,6 +8,8 @@ from hajax.targets import CpuTarget
 
 # Fitted to single-thread CPU times on Zen 3 with AVX2 (benchmarks/planner_choices.py; one unit there is 24 ps, 41 G a second),
 # as multiples of one multiply-accumulate of the large products. Choices and the best measured differ by a few per cent.
+ROW_ELEMENT = 40.0  # loading, normalising and transposing one element of a key row and a query row
+WEIGHT = 30.0  # one decay ratio with the two entries that it scales, for each value head
 STATE_PASS = 5.0  # reading and writing one state element once more, for each chunk
 TOKEN_STATE = 8.0  # one state element in a single-token step: two reads and a write, bound by the cache
 REPACK = 7.5  # moving one state element between its array and the panels
@@ -29,13 +31,13 @@ def _padded(tokens: int, tile: int) -> int:
 
 
 def _chunk_shared(shape: Shape, tokens: int) -> float:
-    """K K^T and Q K^T of one chunk, formed once for the value heads of a task."""
-    return tokens * tokens * shape.key_dim * 1.25  # lower triangles, by whole tiles
+    """Rows, K K^T and Q K^T (lower triangles) of one chunk, formed once for the value heads of a task."""
+    return tokens * shape.key_dim * (tokens + ROW_ELEMENT)
 
 
 def _chunk_own(shape: Shape, tokens: int, columns: int) -> float:
-    """K S, Q S, K^T X, the solve and P X of one chunk for one value head."""
-    return columns * (3.0 * tokens * shape.key_dim + tokens * tokens + STATE_PASS * shape.key_dim)
+    """Weights, K S, Q S, K^T X, the solve and P X of one chunk for one value head."""
+    return WEIGHT * tokens * tokens + columns * (3.0 * tokens * shape.key_dim + tokens * tokens + STATE_PASS * shape.key_dim)
 
 
 def cpu_chunked_cost(
