@@ -82,7 +82,7 @@ def run(request: Request, on_text: Callable[[str], None] | None = None) -> dict[
 def _keep_programs() -> None:
     """Lets JAX find in the next process what it compiled in this one, unless the user has set that up already."""
     programs = cache.programs_folder()
-    if programs is None or jax.config.jax_compilation_cache_dir is not None:
+    if programs is None or getattr(jax.config, "jax_compilation_cache_dir", None) is not None:
         return
     jax.config.update("jax_compilation_cache_dir", str(programs))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)

@@ -110,7 +110,7 @@ def entries() -> Iterator[tuple[Path, str, str]]:
 
 
 def clear() -> int:
-    """Removes every plan, compiled program and leftover temporary file; returns how many. Raises OSError when one cannot be removed."""
+    """Removes every plan, compiled program and leftover temporary file; returns how many. Raises OSError when one stays."""
     root, programs = folder(), programs_folder()
     files = [] if root is None or not root.is_dir() else [*root.glob("*.json"), *root.glob("*.tmp")]
     files += [] if programs is None else [file for file in programs.iterdir() if file.is_file()]

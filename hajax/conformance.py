@@ -5,6 +5,7 @@ The same strings serve the tests, `hajax check "<case>"` and the benchmarks, e.g
 """
 
 import dataclasses
+import itertools
 import zlib
 from typing import Any
 
@@ -135,7 +136,9 @@ def inputs(case: Case) -> dict[str, np.ndarray]:
 
 def recurrence(arrays: dict[str, np.ndarray], *, l2norm_eps: float | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Output and final state of the definition, token by token in fp64, from the very inputs that the operator gets."""
-    query, key, value, log_decay, beta = (np.asarray(arrays[n]).astype(np.float64) for n in ("query", "key", "value", "log_decay", "beta"))
+    query, key, value, log_decay, beta = (
+        np.asarray(arrays[n]).astype(np.float64) for n in ("query", "key", "value", "log_decay", "beta")
+    )
     if l2norm_eps is not None:
         query, key = (x / np.sqrt((x * x).sum(-1, keepdims=True) + l2norm_eps) for x in (query, key))
     batch, tokens, value_heads, value_dim = value.shape
@@ -144,7 +147,7 @@ def recurrence(arrays: dict[str, np.ndarray], *, l2norm_eps: float | None = None
     scale = query.shape[-1] ** -0.5
     if "cu_seqlens" in arrays:
         cu = arrays["cu_seqlens"]
-        spans = [(0, int(a), int(b)) for a, b in zip(cu[:-1], cu[1:], strict=True)]
+        spans = [(0, int(a), int(b)) for a, b in itertools.pairwise(cu)]
     else:
         lengths = arrays.get("lengths", np.full(batch, tokens))
         spans = [(row, 0, int(n)) for row, n in enumerate(lengths)]
@@ -152,11 +155,12 @@ def recurrence(arrays: dict[str, np.ndarray], *, l2norm_eps: float | None = None
     states = np.zeros((len(spans), value_heads, query.shape[-1], value_dim))
     if "initial_state" in arrays:
         states[:] = arrays["initial_state"]
-    for state, (row, start, end) in zip(states, spans, strict=True):
+    for n, (row, start, end) in enumerate(spans):
+        state = states[n]
         for t in range(start, end):
-            state *= np.exp(log_decay[row, t])[:, None, None]
+            state[:] *= np.exp(log_decay[row, t])[:, None, None]
             update = beta[row, t][:, None] * (value[row, t] - np.einsum("hk,hkv->hv", key[row, t], state))
-            state += key[row, t][:, :, None] * update[:, None, :]
+            state[:] += key[row, t][:, :, None] * update[:, None, :]
             output[row, t] = scale * np.einsum("hk,hkv->hv", query[row, t], state)
     return output, states
 
@@ -188,7 +192,7 @@ def check(case: Case, implementation: str) -> Result:
     from hajax.ops import gated_delta_rule
 
     eps = 1e-6 if case.l2norm else None
-    arrays = inputs(case)
+    arrays: dict[str, Any] = dict(inputs(case))
     expected = recurrence(arrays, l2norm_eps=eps)
     got = gated_delta_rule(**arrays, l2norm_eps=eps, implementation=implementation)
     errors = [np.abs(np.asarray(g).astype(np.float64) - e).max(initial=0) for g, e in zip(got, expected, strict=True)]

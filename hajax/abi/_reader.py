@@ -6,6 +6,7 @@ import hashlib
 import re
 from enum import IntEnum
 from importlib import resources
+from typing import Any, cast
 
 _ROW = re.compile(r"^([A-Z]+)\((.*)\)\s*$")
 _CFFI = re.compile(r"/\* cffi: begin \*/(.*?)/\* cffi: end \*/", re.DOTALL)
@@ -32,7 +33,8 @@ def rows(name: str) -> tuple[tuple[int | str, ...], ...]:
 @functools.cache
 def table(name: str) -> type[IntEnum]:
     """`<name>.def` as an enumeration: number and name are the first two fields of each row."""
-    return IntEnum(name.capitalize(), {str(row[1]): int(row[0]) for row in rows(name)})
+    make: Any = IntEnum  # the functional form, with a name that only this call knows
+    return cast(type[IntEnum], make(name.capitalize(), {str(row[1]): int(row[0]) for row in rows(name)}))
 
 
 @functools.cache

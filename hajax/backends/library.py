@@ -1,4 +1,4 @@
-"""libhajax_cpu through cffi: opening it, the handshake over the shared headers, its errors, and a direct call with numpy arrays.
+"""libhajax_cpu through cffi: opening it, the handshake over the shared headers, its errors, a direct call with numpy arrays.
 
 HAJAX_LIBRARY names another library file, HAJAX_CPU_ISA forces an instruction set, HAJAX_CPU_THREADS the number of threads,
 HAJAX_CPU_BF16_DOT the use of the CPU's bf16 dot product.
@@ -38,7 +38,8 @@ class Library:
             raise LibraryError(f"{path}: cannot be loaded ({error})") from None
         if built_with != abi.digest():
             raise LibraryError(
-                f"{path}: built with hajax/abi {built_with[:12]}, expected {abi.digest()[:12]} as this Python package has; rebuild it"
+                f"{path}: expected to be built with hajax/abi {abi.digest()[:12]} as this package has, got {built_with[:12]}; "
+                "rebuild it"
             )
 
     def address(self, function: str) -> int:
@@ -101,8 +102,11 @@ def cpu_target() -> CpuTarget:
 
 @functools.cache
 def _bf16_dot_pays() -> bool:
-    """Whether the bf16 dot product is worth taking where it exists: it runs at twice the fp32 rate on AMD's cores, but on one
-    port, at the fp32 rate, on Intel's, where it was measured a few per cent slower in the whole kernel. HAJAX_CPU_BF16_DOT=0|1 decides otherwise."""
+    """Whether the bf16 dot product is worth taking where it exists.
+
+    It runs at twice the fp32 rate on AMD's cores, but at the fp32 rate on Intel's, where the whole kernel was measured a few
+    per cent slower with it. HAJAX_CPU_BF16_DOT=0|1 decides otherwise.
+    """
     if (named := os.environ.get("HAJAX_CPU_BF16_DOT")) is not None:
         return named == "1"
     try:

@@ -59,9 +59,7 @@ def concrete(array: Any) -> np.ndarray | None:
     return None if isinstance(array, jax.core.Tracer) else np.asarray(array)
 
 
-def sequence_bounds(
-    batch: Any, tokens: Any, lengths: Any, cu_seqlens: Any
-) -> tuple[jax.Array, Any]:
+def sequence_bounds(batch: Any, tokens: Any, lengths: Any, cu_seqlens: Any) -> tuple[jax.Array, Any]:
     """Bounds [B, N + 1] of the sequences in each row and N, from `lengths` [B], `cu_seqlens` [N + 1] or neither.
 
     Values that are known while tracing are checked here; the kernel checks the others when it runs.
@@ -90,7 +88,7 @@ def sequence_bounds(
         if known is not None:
             if known[0] != 0 or known[-1] != tokens:
                 raise ValueError(f"cu_seqlens: expected to start at 0 and end at T={tokens}, got {known[0]} and {known[-1]}")
-            if (np.diff(known) < 0).any():
+            if (known[1:] < known[:-1]).any():  # compared, not subtracted: unsigned differences wrap
                 raise ValueError(f"cu_seqlens: expected ascending values, got {known.tolist()}")
         return cu_seqlens.astype(jnp.int32)[None], cu_seqlens.shape[0] - 1
     zeros = jnp.zeros((batch, 1), jnp.int32)

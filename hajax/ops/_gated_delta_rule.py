@@ -66,6 +66,7 @@ def gated_delta_rule(
     query, key, value, log_decay, beta = _checked_tokens(query, key, value, log_decay, beta, "B T")
     batch, tokens, value_heads = value.shape[:3]
     bounds, sequences = arguments.sequence_bounds(batch, tokens, lengths, cu_seqlens)
+    _check_log_decay(log_decay, bounds)
     rows, axis = (batch, "B") if cu_seqlens is None else (sequences, "N")
     state = _checked_state("initial_state", initial_state, (rows, value_heads, query.shape[-1], value.shape[-1]), axis)
     static = _static(query, value, scale, l2norm_eps, preferred_element_type, implementation)
@@ -102,7 +103,8 @@ def gated_delta_rule_step(
     state = _checked_state("state", state, (batch, value_heads, query.shape[-1], value_dim), "B")
     static = _static(query, value, scale, l2norm_eps, preferred_element_type, implementation)
     bounds, _ = arguments.sequence_bounds(batch, 1, None, None)
-    tokens = (x[:, None] for x in (query, key, value, log_decay, beta))
+    tokens = tuple(x[:, None] for x in (query, key, value, log_decay, beta))
+    _check_log_decay(tokens[3], bounds)
     output, state = delta_rule(static, *_compat.same_varying_axes((*tokens, state[:, None], bounds)))
     return output[:, 0], state[:, 0]
 
@@ -134,11 +136,18 @@ def _checked_tokens(query: Any, key: Any, value: Any, log_decay: Any, beta: Any,
     for name, x in (("log_decay", log_decay), ("beta", beta)):
         arguments.check_float(name, x)
         arguments.check_shape(name, x, (*lead, value_heads), f"{leading} Hv")
-    known = arguments.concrete(log_decay)
-    if known is not None and known.size and not (known <= 0).all():
-        worst = float(np.max(known.astype(np.float32))) if not np.isnan(known.astype(np.float32)).any() else float("nan")
-        raise ValueError(f"log_decay: expected values <= 0, got {worst:g}")
     return query, key, value, log_decay.astype(jnp.float32), beta.astype(jnp.float32)
+
+
+def _check_log_decay(log_decay: jax.Array, bounds: jax.Array) -> None:
+    """Refuses a value above 0, or NaN, among the tokens of the sequences; padding may hold anything."""
+    known, ends = arguments.concrete(log_decay), arguments.concrete(bounds)
+    if known is None or ends is None:
+        return
+    inside = known[np.arange(known.shape[1]) < ends[:, -1:]]
+    wrong = inside[~(inside <= 0)].astype(np.float32)
+    if wrong.size:
+        raise ValueError(f"log_decay: expected values <= 0, got {wrong.max():g}")
 
 
 def _checked_state(name: str, state: Any, shape: tuple[Any, ...], rows: str) -> jax.Array:

@@ -30,7 +30,9 @@ def available(*, required: bool) -> bool:
 
 @functools.cache
 def _warn_once(reason: str) -> None:
-    warnings.warn(f"hajax: the native CPU kernels are not used: {reason}; running implementation 'xla'", RuntimeWarning, stacklevel=2)
+    warnings.warn(
+        f"hajax: the native CPU kernels are not used: {reason}; running implementation 'xla'", RuntimeWarning, stacklevel=2
+    )
 
 
 def plan_for(operands: tuple[Any, ...], static: Any) -> Plan:

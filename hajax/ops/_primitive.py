@@ -103,10 +103,15 @@ def _forward(static: Static, *operands: jax.Array) -> tuple[tuple[jax.Array, jax
     return delta_rule(static, *operands), operands
 
 
-def _backward(static: Static, operands: tuple[jax.Array, ...], cotangents: Any) -> tuple[Any, ...]:
+@functools.partial(jax.jit, static_argnums=0)  # outside of any jit, too, one program instead of hundreds of small ones
+def _pull_back(static: Static, operands: tuple[jax.Array, ...], cotangents: Any) -> tuple[jax.Array, ...]:
     *arrays, bounds = operands
     _, pullback = jax.vjp(lambda *xs: _reference_lowering(*xs, bounds, static=static), *arrays)
-    return *pullback(cotangents), np.zeros(bounds.shape, jax.dtypes.float0)
+    return tuple(pullback(cotangents))
+
+
+def _backward(static: Static, operands: tuple[jax.Array, ...], cotangents: Any) -> tuple[Any, ...]:
+    return *_pull_back(static, operands, cotangents), np.zeros(operands[-1].shape, jax.dtypes.float0)
 
 
 delta_rule.defvjp(_forward, _backward)

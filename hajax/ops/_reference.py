@@ -1,9 +1,10 @@
 """The delta rule in plain jnp, chunk by chunk: the default lowering on every platform and the meaning of the backward pass.
 
 Decay exponents are segment sums (terms of one sign), never differences of a cumulative sum; the mask goes in before exp.
-Algebra: Yang et al., "Gated Delta Networks" (2024), with X = (I + A)^-1 beta (V - e^G K S), so that the solve has Dv right-hand sides.
+Algebra: Yang et al., "Gated Delta Networks" (2024), with X = (I + A)^-1 beta (V - e^G K S): the solve has Dv right-hand sides.
 """
 
+import functools
 import math
 from typing import Any
 
@@ -15,6 +16,7 @@ from hajax.ops._solve import solve_unit_lower
 
 CHUNK = 64
 _LOWEST_LOG_DECAY = -1000.0  # exp of it is 0 in fp32 and fp64, and sums of it stay finite where -inf would make NaN
+_COARSE = 1024.0
 _EXACT = jax.lax.Precision.HIGHEST
 
 
@@ -32,20 +34,25 @@ def delta_rule(
     l2norm_eps: float | None,
     output_dtype: Any,
 ) -> tuple[jax.Array, jax.Array]:
-    """Output [B, T, Hv, Dv] and final state [B, N, Hv, Dk, Dv] fp32 of the sequences that `bounds` [B, N + 1] cuts from each row."""
+    """Output [B, T, Hv, Dv] and final state [B, N, Hv, Dk, Dv] fp32 of the sequences that `bounds` [B, N + 1] cuts."""
     key_heads, value_heads = query.shape[2], value.shape[2]
     heads = (key_heads, value_heads // key_heads)
+    position = jnp.arange(query.shape[1], dtype=jnp.int32)[None]
+    inside = (position >= bounds[:, :1]) & (position < bounds[:, -1:])
+    # First and once more after the norm: NaN at padding must not come back through a gradient, nor out of a norm without eps.
+    query, key, value, log_decay, beta = _masked((query, key, value, log_decay, beta), inside)
     query, key, value = (x.astype(jnp.float32) for x in (query, key, value))
     if l2norm_eps is not None:
         query, key = (x * jax.lax.rsqrt(jnp.sum(x * x, -1, keepdims=True) + l2norm_eps) for x in (query, key))
     log_decay = jnp.maximum(log_decay, _LOWEST_LOG_DECAY)
-    tokens = (query * scale, key, _split(value, heads, 2), _split(log_decay, heads, 2), _split(beta, heads, 2))
+    query, key = _masked((query * scale, key), inside)
+    tokens = (query, key, _split(value, heads, 2), _split(log_decay, heads, 2), _split(beta, heads, 2))
     state = _split(state, heads, 2)
     if bounds.shape[1] == 2:
-        output, final = _rows(tokens, state[:, 0], bounds, mechanism)
+        output, final = _rows(tokens, state[:, 0], mechanism)
         final = final[:, None]
     else:
-        output, final = jax.vmap(lambda *a: _packed(*a, mechanism))(tokens, state, bounds)
+        output, final = jax.vmap(functools.partial(_packed, mechanism=mechanism))(tokens, state, bounds)
     return _merge(output, 2).astype(output_dtype), _merge(final, 2)
 
 
@@ -62,19 +69,22 @@ def _masked(tokens: tuple[jax.Array, ...], inside: jax.Array) -> tuple[jax.Array
     return tuple(jnp.where(inside.reshape(*inside.shape, *(1,) * (x.ndim - inside.ndim)), x, 0.0) for x in tokens)
 
 
-def _rows(tokens: tuple[jax.Array, ...], state: jax.Array, bounds: jax.Array, mechanism: Mechanism) -> tuple[jax.Array, jax.Array]:
+def _rows(tokens: tuple[jax.Array, ...], state: jax.Array, mechanism: Mechanism) -> tuple[jax.Array, jax.Array]:
     """One sequence a row: a scan over chunks with all rows side by side."""
     total = tokens[0].shape[1]
-    position = jnp.arange(total, dtype=jnp.int32)[None]
-    inside = (position >= bounds[:, :1]) & (position < bounds[:, 1:])
-    tokens = _masked(tokens, inside)
     if isinstance(total, int) and total == 1:
         output, state = _one_token(tuple(x[:, 0] for x in tokens), state, mechanism)
         return output[:, None], state
     chunk = min(CHUNK, math.ceil(total / 8) * 8) if isinstance(total, int) else CHUNK
     count = -(-total // chunk)
     chunks = tuple(
-        jnp.moveaxis(jnp.pad(x, [(0, 0), (0, count * chunk - total)] + [(0, 0)] * (x.ndim - 2)).reshape(x.shape[0], count, chunk, *x.shape[2:]), 1, 0)
+        jnp.moveaxis(
+            jnp.pad(x, [(0, 0), (0, count * chunk - total)] + [(0, 0)] * (x.ndim - 2)).reshape(
+                x.shape[0], count, chunk, *x.shape[2:]
+            ),
+            1,
+            0,
+        )
         for x in tokens
     )
     final, output = jax.lax.scan(lambda s, c: _chunk(s, c, mechanism), state, chunks)
@@ -82,7 +92,9 @@ def _rows(tokens: tuple[jax.Array, ...], state: jax.Array, bounds: jax.Array, me
     return output.reshape(output.shape[0], count * chunk, *output.shape[3:])[:, :total], final
 
 
-def _packed(tokens: tuple[jax.Array, ...], state: jax.Array, bounds: jax.Array, mechanism: Mechanism) -> tuple[jax.Array, jax.Array]:
+def _packed(
+    tokens: tuple[jax.Array, ...], state: jax.Array, bounds: jax.Array, mechanism: Mechanism
+) -> tuple[jax.Array, jax.Array]:
     """Several sequences in one row: every sequence starts a chunk of its own, so at most T / chunk + N chunks exist."""
     total, sequences = tokens[0].shape[0], bounds.shape[0] - 1
     start, length = bounds[:-1], bounds[1:] - bounds[:-1]
@@ -132,8 +144,13 @@ def _chunk(state: jax.Array, tokens: tuple[jax.Array, ...], mechanism: Mechanism
     lower_of_all, strict_of_all = (x.reshape(1, 1, 1, size, size) for x in (lower, strict))
     between = product("it,bhrtj->bhrij", lower, log_decay[..., None] * strict_of_all)  # sums of g over j < t <= i
     ratio = jnp.exp(jnp.where(lower_of_all > 0, between, -jnp.inf))
-    from_start = jnp.exp(product("it,bhrt->bhri", lower, log_decay))[..., None]
-    to_end = jnp.exp(product("tj,bhrt->bhrj", strict, log_decay))[..., None]
+    # In two parts, as an exponent near -80 rounded once would put a relative 4e-6 on a state that nothing is written to.
+    coarse = jnp.round(log_decay * _COARSE) / _COARSE  # sums of these are exact down to where exp of them is 0
+    parts = (coarse, log_decay - coarse)
+    from_start, to_end = (
+        jnp.multiply(*(jnp.exp(product(spec, mask, part)) for part in parts))[..., None]
+        for spec, mask in (("it,bhrt->bhri", lower), ("tj,bhrt->bhrj", strict))
+    )
     update = value
     if mechanism.delta:
         update = update - from_start * product("bhik,bhrkv->bhriv", key, state)

@@ -11,7 +11,7 @@ _BLOCK = 16
 
 
 def solve_unit_lower(strict: jax.Array, right: jax.Array) -> jax.Array:
-    """X of (I + strict) X = right for strictly lower triangular `strict` [..., C, C] and right [..., C, V]; C is 1 or a multiple of 8.
+    """X of (I + strict) X = right: `strict` [..., C, C] strictly lower triangular, right [..., C, V], C 1 or a multiple of 8.
 
     Diagonal blocks are inverted by doubling (every intermediate is an inverse itself, so its entries stay small), the rest is
     substituted block by block; no power of `strict` is formed, which would blow up for repeated keys.

@@ -20,7 +20,12 @@ def verify(plan: Plan) -> Plan:
             shape.value_heads,
         ),
         ("shape.key_dim", shape.key_dim % 8 == 0 and 8 <= shape.key_dim <= 256, "a multiple of 8 up to 256", shape.key_dim),
-        ("shape.value_dim", shape.value_dim % 8 == 0 and 8 <= shape.value_dim <= 256, "a multiple of 8 up to 256", shape.value_dim),
+        (
+            "shape.value_dim",
+            shape.value_dim % 8 == 0 and 8 <= shape.value_dim <= 256,
+            "a multiple of 8 up to 256",
+            shape.value_dim,
+        ),
         ("launch.chunk", launch.chunk in CHUNKS, f"one of {CHUNKS}", launch.chunk),
         ("launch.panel", launch.panel in (4, 8, 16, 32, 64), "a panel width", launch.panel),
         ("launch.group", launch.group >= 1 and shared % launch.group == 0, f"a divisor of {shared}", launch.group),

@@ -10,7 +10,16 @@ from hajax import abi, backends, cache
 from hajax.backends import library
 
 _PACKAGES = ("jax", "jaxlib", "numpy", "cffi", "ml_dtypes", "safetensors", "tokenizers", "jinja2", "typer", "torch")
-_VARIABLES = ("HAJAX_LIBRARY", "HAJAX_CPU_ISA", "HAJAX_CPU_THREADS", "HAJAX_CPU_BF16_DOT", "HAJAX_CACHE_DIR", "HAJAX_CACHE", "XLA_FLAGS", "JAX_PLATFORMS")
+_VARIABLES = (
+    "HAJAX_LIBRARY",
+    "HAJAX_CPU_ISA",
+    "HAJAX_CPU_THREADS",
+    "HAJAX_CPU_BF16_DOT",
+    "HAJAX_CACHE_DIR",
+    "HAJAX_CACHE",
+    "XLA_FLAGS",
+    "JAX_PLATFORMS",
+)
 
 
 def diagnose() -> dict[str, Any]:
@@ -89,6 +98,20 @@ def _cpu_model() -> str:
 
 
 def _cpu_features() -> list[str]:
-    wanted = ("sse2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_bf16", "asimd", "bf16", "sve")
+    wanted = (
+        "sse2",
+        "avx",
+        "avx2",
+        "fma",
+        "f16c",
+        "avx512f",
+        "avx512bw",
+        "avx512dq",
+        "avx512vl",
+        "avx512_bf16",
+        "asimd",
+        "bf16",
+        "sve",
+    )
     present = set(_cpu_field("flags", "Features").split())
     return [name for name in wanted if name in present]
