@@ -125,8 +125,9 @@ def check(
         return
     for result in results:
         print(
-            f"{result['implementation']}: output NMSE {result['output_nmse']:.2e} "
-            f"(largest error {result['output_max_error']:.2e}), state NMSE {result['state_nmse']:.2e} (largest error {result['state_max_error']:.2e})"
+            f"{result['implementation']}: "
+            f"output NMSE {result['output_nmse']:.2e} (largest error {result['output_max_error']:.2e}), "
+            f"state NMSE {result['state_nmse']:.2e} (largest error {result['state_max_error']:.2e})"
         )
 
 

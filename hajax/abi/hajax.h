@@ -30,11 +30,13 @@ typedef struct {
   float* state_out;       /* [B, N, Hv, Dk, Dv]; may be state_in itself */
   void* scratch;          /* 64-byte aligned: plan.workers times plan.scratch_bytes */
   int64_t scratch_bytes;
-  float scale;            /* multiplies the query */
-  float l2norm_eps;       /* >= 0: query and key rows are divided by sqrt(sum of squares + eps) first; < 0: taken as they are */
+  float scale; /* multiplies the query */
+  float
+      l2norm_eps; /* >= 0: query and key rows are divided by sqrt(sum of squares + eps) first; < 0: taken as they are */
 } hj_delta_call;
 
-/* Work that can be shared: run calls item(argument, i, worker) once for every i in [0, items), worker in [0, workers). */
+/* Work that can be shared: run calls item(argument, i, worker) once for every i in [0, items), worker in [0, workers).
+ */
 typedef void (*hj_item)(void* argument, int64_t item, int32_t worker);
 typedef struct {
   void* context;
@@ -56,8 +58,10 @@ int32_t hajax_cpu_panel(int32_t isa);
 /* Scratch that one worker needs for this plan (its scratch_bytes field is ignored), or -1 when the plan is refused. */
 int64_t hajax_cpu_scratch_bytes(const void* plan, int64_t plan_bytes);
 
-/* Runs a plan. parallel may be null (the caller works alone), counters may be null. Returns 0, or a status of statuses.def with hajax_last_error set. */
-int32_t hajax_execute(const void* plan, int64_t plan_bytes, const hj_delta_call* call, const hj_parallel* parallel, int64_t* counters);
+/* Runs a plan. parallel may be null (the caller works alone), counters may be null. Returns 0, or a status of
+ * statuses.def with hajax_last_error set. */
+int32_t hajax_execute(const void* plan, int64_t plan_bytes, const hj_delta_call* call, const hj_parallel* parallel,
+                      int64_t* counters);
 
 /* The last error of the calling thread, valid until its next call. */
 const char* hajax_last_error(void);

@@ -1,5 +1,6 @@
 /* The binary form of a plan, read by C++ as a header and by Python through cffi.
- * Fixed-width integers, no pointers, no unions, explicit padding; the structs between the markers are the only definition. */
+ * Fixed-width integers, no pointers, no unions, explicit padding; the structs between the markers are the only
+ * definition. */
 #ifndef HAJAX_ABI_PLAN_H_
 #define HAJAX_ABI_PLAN_H_
 
@@ -20,12 +21,13 @@ typedef struct {
   int32_t reserved;
 } hj_plan_header;
 
-/* A fused CPU launch: no steps, only how the one routine is cut up. Batch, tokens and sequences are read from the call. */
+/* A fused CPU launch: no steps, only how the one routine is cut up. Batch, tokens and sequences are read from the call.
+ */
 typedef struct {
   hj_plan_header header;
-  int32_t isa;           /* isas.def */
-  int32_t input_dtype;   /* dtypes.def: query, key and value */
-  int32_t output_dtype;  /* dtypes.def */
+  int32_t isa;          /* isas.def */
+  int32_t input_dtype;  /* dtypes.def: query, key and value */
+  int32_t output_dtype; /* dtypes.def */
   int32_t key_heads;
   int32_t value_heads;   /* a multiple of key_heads */
   int32_t key_dim;       /* a multiple of 8, at most 256 */
