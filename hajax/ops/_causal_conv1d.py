@@ -52,6 +52,9 @@ def causal_conv1d(
     if bias is not None:
         bias = arguments.as_array("bias", bias)
         arguments.check_shape("bias", bias, (channels,), "C")
+    inside = (jnp.arange(tokens)[None] < bounds[:, 1:])[..., None] if lengths is not None else None
+    if inside is not None:
+        x = jnp.where(inside, x, jnp.zeros((), x.dtype))  # NaN at padding would come back through the weight's gradient
     if cu_seqlens is None:
         windows, final = _rows(x, state, bounds, None if lengths is None else bounds[:, 1])
     else:
@@ -62,8 +65,8 @@ def causal_conv1d(
     if activation == "silu":
         y = jax.nn.silu(y)
     y = y.astype(x.dtype)
-    if lengths is not None:
-        y = jnp.where((jnp.arange(tokens)[None] < bounds[:, 1:])[..., None], y, jnp.zeros((), x.dtype))
+    if inside is not None:
+        y = jnp.where(inside, y, jnp.zeros((), x.dtype))
     return y, final
 
 

@@ -166,7 +166,10 @@ def _static(
         raise TypeError(f"scale: expected a number or None, got {type(scale).__name__}")
     if l2norm_eps is not None and not (isinstance(l2norm_eps, int | float | np.number) and l2norm_eps >= 0):
         raise ValueError(f"l2norm_eps: expected a number >= 0 or None, got {l2norm_eps!r}")
-    dtype = jnp.dtype(value.dtype if output is None else output).name
+    try:
+        dtype = jnp.dtype(value.dtype if output is None else output).name
+    except TypeError:
+        dtype = repr(output)
     if dtype not in arguments.INPUT_DTYPES:
         raise TypeError(f"preferred_element_type: expected float32, bfloat16 or float16, got {dtype}")
     return Static(
