@@ -64,7 +64,7 @@ def read(key: str) -> str | None:
         return None
     except OSError as error:
         _warn(f"cannot read {path} ({error.strerror}); planning anew")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         _warn(f"{path} is damaged ({error}); planning anew")
     return None
 
@@ -105,7 +105,7 @@ def entries() -> Iterator[tuple[Path, str, str]]:
         try:
             entry = json.loads(path.read_text(encoding="utf-8"))
             yield path, str(entry["key"]), str(entry["text"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             _warn(f"{path} is damaged ({error})")
 
 

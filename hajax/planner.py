@@ -34,10 +34,12 @@ def plan(mechanism: Mechanism, shape: Shape, target: CpuTarget, schedule: str = 
     if schedule not in schedules.SCHEDULES:
         raise ValueError(f"schedule: expected one of {sorted(schedules.SCHEDULES)}, got {schedule!r}")
     key = cache_key(mechanism, shape, target, schedule)
+    wanted = (mechanism, shape, target.fingerprint, schedule, VERSION)
     if (text := cache.read(key)) is not None:
         try:
             stored = verify(from_json(text))
-            if (stored.mechanism, stored.shape, stored.target, stored.version) == (mechanism, shape, target.fingerprint, VERSION):
+            made_for = (stored.mechanism, stored.shape, stored.target, stored.schedule, stored.version)
+            if (*made_for, stored.launch.isa, stored.launch.panel) == (*wanted, target.isa, target.panel):
                 return stored
             raise ValueError("it is another problem's plan")
         except ValueError as error:

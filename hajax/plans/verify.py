@@ -1,9 +1,11 @@
 """Whether a plan can be run as it stands. Knows the rules of the launch, nothing of the passes that chose its numbers."""
 
+from hajax import abi
 from hajax.plans.model import Plan
 
 CHUNKS = (16, 32, 64, 128)
 CACHE_LINE = 64
+MOST_WORKERS = 4096
 
 
 def verify(plan: Plan) -> Plan:
@@ -11,7 +13,13 @@ def verify(plan: Plan) -> Plan:
     shape, launch = plan.shape, plan.launch
     panels = -(-shape.value_dim // max(launch.panel, 1))
     shared = shape.value_heads // max(shape.key_heads, 1)
+    dtypes, isas = (tuple(row.name for row in abi.table(name)) for name in ("dtypes", "isas"))
     rules: list[tuple[str, bool, str, object]] = [
+        ("shape.batch", shape.batch is None or shape.batch >= 1, ">= 1 or None", shape.batch),
+        ("shape.tokens", shape.tokens is None or shape.tokens >= 1, ">= 1 or None", shape.tokens),
+        ("shape.sequences", shape.sequences >= 1, ">= 1", shape.sequences),
+        ("shape.input_dtype", shape.input_dtype in dtypes, f"one of {dtypes}", shape.input_dtype),
+        ("shape.output_dtype", shape.output_dtype in dtypes, f"one of {dtypes}", shape.output_dtype),
         ("shape.key_heads", shape.key_heads >= 1, ">= 1", shape.key_heads),
         (
             "shape.value_heads",
@@ -26,12 +34,13 @@ def verify(plan: Plan) -> Plan:
             "a multiple of 8 up to 256",
             shape.value_dim,
         ),
+        ("launch.isa", launch.isa in isas, f"one of {isas}", launch.isa),
         ("launch.chunk", launch.chunk in CHUNKS, f"one of {CHUNKS}", launch.chunk),
         ("launch.panel", launch.panel in (4, 8, 16, 32, 64), "a panel width", launch.panel),
         ("launch.group", launch.group >= 1 and shared % launch.group == 0, f"a divisor of {shared}", launch.group),
         ("launch.column_blocks", 1 <= launch.column_blocks <= panels, f"from 1 to {panels}", launch.column_blocks),
         ("launch.token_steps", launch.token_steps >= 0, ">= 0", launch.token_steps),
-        ("launch.workers", launch.workers >= 1, ">= 1", launch.workers),
+        ("launch.workers", 1 <= launch.workers <= MOST_WORKERS, f"from 1 to {MOST_WORKERS}", launch.workers),
         (
             "launch.bf16_dot",
             not launch.bf16_dot or shape.input_dtype == "bfloat16",
