@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 BUCKETS = (64, 128, 256, 512, 1024, 2048)
@@ -140,7 +139,7 @@ def _first_token(steps: Steps, tokens: np.ndarray, lengths: np.ndarray, cache: A
     return steps.pick(last, 0), cache
 
 
-def wait(array: jax.Array) -> None:
+def wait(array: Any) -> None:
     """Waits in Python, so that Ctrl-C is seen during a long computation."""
     pause = 2e-5
     while not array.is_ready():

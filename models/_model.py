@@ -39,11 +39,9 @@ class Model:
         self.folder, self.eos, self.implementation = folder, tuple(eos), implementation
         self.dtype = params.embed.dtype
         options = {"implementation": implementation}
-        prefill = functools.partial(family.prefill, implementation=implementation)
-        self._last = jit(_bind(prefill, config, logits="last"), donate_argnums=2, **options)
-        self._all = jit(_bind(prefill, config, logits="all"), donate_argnums=2, **options)
-        self._greedy = jit(self._greedy_step, donate_argnums=3, **options)
-        self._sampled = jit(self._sampled_step, donate_argnums=3, **options)
+        self._last = jit(_bind(family.prefill, config, logits="last", implementation=implementation), donate_argnums=2, **options)
+        self._all = jit(_bind(family.prefill, config, logits="all", implementation=implementation), donate_argnums=2, **options)
+        self._decode = jit(_bind(family.decode, config, implementation=implementation), donate_argnums=2, **options)
         self._picks = (jax.jit(_sampling.greedy_tokens), jax.jit(_sampling.sampled_tokens))
         self._programs: dict[Any, Any] = {}
 
@@ -54,7 +52,7 @@ class Model:
 
     def plans(self) -> tuple[Any, ...]:
         """The kernel plans of the programs compiled so far."""
-        found = [plan for program in (self._last, self._all, self._greedy, self._sampled) for plan in program.plans()]
+        found = [plan for program in (self._last, self._all, self._decode) for plan in program.plans()]
         return tuple(dict.fromkeys(found))
 
     def logits(self, tokens: Any, *, lengths: Any = None) -> np.ndarray:
@@ -140,33 +138,29 @@ class Model:
         programs = {}
         for _, part, count in _generate.pieces(rows, counts):
             programs[part.shape[1]] = self._compile("last", self._last, self.params, part, cache, count)
-        logits, token = np.zeros((batch, vocab), np.float32), np.zeros(batch, np.int32)
+        decode = self._compile("decode", self._decode, self.params, np.zeros(batch, np.int32), cache)
+        logits = np.zeros((batch, vocab), np.float32)
         if sampling.greedy:
             pick = self._compile("pick greedy", self._picks[0], logits)
-            step = self._compile("greedy", self._greedy, self.params, token, np.int32(0), cache)
             scalars: tuple[Any, ...] = ()
         else:
             top_k = vocab if sampling.top_k is None else min(int(sampling.top_k), vocab)
             top_p = 1.0 if sampling.top_p is None else sampling.top_p
             scalars = (np.uint32(sampling.seed), np.float32(sampling.temperature), np.int32(top_k), np.float32(top_p))
             pick = self._compile("pick", self._picks[1], logits, scalars[0], np.int32(0), *scalars[1:])
-            step = self._compile("sampled", self._sampled, self.params, token, np.int32(0), cache, *scalars)
-        return Steps(
-            prefill=lambda part, count, held: programs[part.shape[1]](self.params, part, held, count),
-            pick=lambda found, index: pick(found, *scalars[:1], *((np.int32(index),) if scalars else ()), *scalars[1:]),
-            advance=lambda given, index, held: step(self.params, given, np.int32(index), held, *scalars),
-        )
 
-    def _greedy_step(self, params: Any, token: Any, step: Any, cache: Any) -> tuple[Any, Any]:
-        del step
-        logits, cache = self.family.decode(params, self.config, token, cache, implementation=self.implementation)
-        return _sampling.greedy_tokens(logits), cache
+        def choose(found: Any, index: int) -> Any:
+            return pick(found, *scalars[:1], *((np.int32(index),) if scalars else ()), *scalars[1:])
 
-    def _sampled_step(
-        self, params: Any, token: Any, step: Any, cache: Any, seed: Any, temperature: Any, top_k: Any, top_p: Any
-    ) -> tuple[Any, Any]:
-        logits, cache = self.family.decode(params, self.config, token, cache, implementation=self.implementation)
-        return _sampling.sampled_tokens(logits, seed, step, temperature, top_k, top_p), cache
+        def advance(token: Any, index: int, held: Any) -> tuple[Any, Any]:
+            found, held = decode(self.params, token, held)
+            return choose(found, index), held
+
+        def prefill(part: Any, count: Any, held: Any) -> tuple[Any, Any]:
+            found, held = programs[part.shape[1]](self.params, part, held, count)
+            return found, held
+
+        return Steps(prefill=prefill, pick=choose, advance=advance)
 
     def _compile(self, name: str, jitted: Any, *arguments: Any) -> Any:
         varying = [argument for argument in arguments if argument is not self.params]
@@ -194,9 +188,12 @@ class Model:
         return np.where(real, rows, 0).astype(np.int32), counts
 
 
-def _bind(prefill: Callable[..., Any], config: Any, *, logits: str) -> Callable[..., Any]:
-    def bound(params: Any, tokens: Any, cache: Any, lengths: Any) -> Any:
-        return prefill(params, config, tokens, cache, lengths=lengths, logits=logits)
+def _bind(function: Callable[..., Any], config: Any, **options: Any) -> Callable[..., Any]:
+    """prefill or decode as a function of arrays alone: (params, tokens, cache, and lengths if any)."""
+
+    def bound(params: Any, tokens: Any, cache: Any, lengths: Any = None) -> Any:
+        given = options if lengths is None else {**options, "lengths": lengths}
+        return function(params, config, tokens, cache, **given)
 
     return bound
 
@@ -207,13 +204,13 @@ def _rows(tokens: Any, lengths: Any) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError("tokens: expected token ids, got text (model.tokenizer.encode makes ids of it)")
     ragged = isinstance(tokens, (list, tuple)) and tokens and all(np.ndim(row) == 1 for row in tokens)
     if ragged and lengths is None:
-        counts = [len(row) for row in tokens]
-        if min(counts) == 0:
-            raise ValueError(f"tokens: expected at least one token in each prompt, got none in row {counts.index(0)}")
-        rows = np.zeros((len(counts), max(counts)), np.int64)
+        sizes = [len(row) for row in tokens]
+        if min(sizes) == 0:
+            raise ValueError(f"tokens: expected at least one token in each prompt, got none in row {sizes.index(0)}")
+        rows = np.zeros((len(sizes), max(sizes)), np.int64)
         for row, given in zip(rows, tokens, strict=True):
             row[: len(given)] = _integers(given)
-        return rows, np.asarray(counts, np.int32)
+        return rows, np.asarray(sizes, np.int32)
     rows = _integers(tokens)
     if rows.size == 0:
         raise ValueError(f"tokens: expected at least one token in each prompt, got shape {list(rows.shape)}")

@@ -118,7 +118,8 @@ def mapped() -> Iterator[Any]:
             with open(entry.path, "rb") as file:
                 maps[entry.path] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         raw = np.frombuffer(maps[entry.path], np.uint8, entry.stop - entry.start, entry.start)
-        return raw.view(DTYPES[entry.dtype]).reshape(entry.shape)
+        typed: np.ndarray = raw.view(DTYPES[entry.dtype])
+        return typed.reshape(entry.shape)
 
     try:
         yield view

@@ -7,10 +7,24 @@ faster at one row), so weights stay as stored: no transpose at load, none at sav
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
+
+_FEW_ROWS = 128
 
 
 def linear(x: jax.Array, weight: jax.Array, *, preferred_element_type: jax.typing.DTypeLike | None = None) -> jax.Array:
-    """x [..., in] times weight [out, in] -> [..., out], in x's dtype unless preferred_element_type says otherwise."""
-    contract = (((x.ndim - 1,), (1,)), ((), ()))
-    kind = x.dtype if preferred_element_type is None else preferred_element_type
-    return jax.lax.dot_general(x, weight.astype(x.dtype), contract, preferred_element_type=kind)
+    """x [..., in] times weight [out, in] -> [..., out], in x's dtype unless preferred_element_type says otherwise.
+
+    Few bfloat16 rows are multiplied into fp32 and rounded after, and one row is made two: XLA CPU has a kernel for that form
+    and a scalar loop for the other (measured for a 1024 x 3584 SwiGLU at one row: 2.2 ms against 25 ms; from about 128 rows
+    on, the plain form is no slower).
+    """
+    kind = x.dtype if preferred_element_type is None else jnp.dtype(preferred_element_type)
+    rows = x.reshape(-1, x.shape[-1])
+    count = rows.shape[0]
+    result = kind
+    if x.dtype == jnp.bfloat16 and count <= _FEW_ROWS:
+        result = jnp.dtype(jnp.float32)
+        rows = jnp.pad(rows, ((0, 1), (0, 0))) if count == 1 else rows
+    product = jax.lax.dot_general(rows, weight.astype(x.dtype), (((1,), (1,)), ((), ())), preferred_element_type=result)
+    return product[:count].astype(kind).reshape(*x.shape[:-1], weight.shape[0])

@@ -45,9 +45,10 @@ def load_params(
             array = jnp.array(view(entry).reshape(record.shape), copy=True)
             wanted = jnp.float32 if record.wide else dtype
             array = array if wanted is None else array.astype(wanted)
-            arrays.append(jax.block_until_ready(array))  # the map closes below
+            arrays.append(array.block_until_ready())  # the map closes below
             bar.advance(entry.stop - entry.start)
-    return jax.tree.unflatten(jax.tree.structure(records(config), is_leaf=_is_record), arrays)
+    params: Params = jax.tree.unflatten(jax.tree.structure(records(config), is_leaf=_is_record), arrays)
+    return params
 
 
 def save(folder: str | os.PathLike[str], params: Params, config: Config, *, dtype: jax.typing.DTypeLike | None = None) -> None:

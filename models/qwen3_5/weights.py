@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -63,7 +63,7 @@ def records(config: Config) -> Params:
         norm=_vector("norm.weight", hidden, _zeros),
         head=head,
     )
-    return tree
+    return cast(Params, tree)
 
 
 def init(config: Config, key: jax.Array, dtype: jax.typing.DTypeLike = jnp.float32) -> Params:
@@ -75,7 +75,8 @@ def init(config: Config, key: jax.Array, dtype: jax.typing.DTypeLike = jnp.float
     made = []
     for record, own in zip(leaves, jax.random.split(key, len(leaves)), strict=True):
         made.append(_draw(own, record.start, record.shape, jnp.dtype(jnp.float32 if record.wide else dtype)))
-    return jax.tree.unflatten(structure, made)
+    params: Params = jax.tree.unflatten(structure, made)
+    return params
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))
@@ -85,7 +86,8 @@ def _draw(key: jax.Array, start: Callable[..., jax.Array], shape: tuple[int, ...
 
 def record_leaves(config: Config) -> list[Record]:
     """The records in the order of jax.tree.leaves(params)."""
-    return jax.tree.leaves(records(config), is_leaf=_is_record)
+    leaves: list[Record] = jax.tree.leaves(records(config), is_leaf=_is_record)
+    return leaves
 
 
 def _is_record(value: Any) -> bool:
@@ -126,12 +128,13 @@ def _delta_net(config: Config, at: str, spread: Callable[..., jax.Array]) -> Any
     at += "linear_attn."
     hidden, heads, taps = config.hidden_size, config.linear_num_value_heads, config.linear_conv_kernel_dim
     channels = config.conv_dim
+    conv: Any = Record(at + "conv1d.weight", (channels, taps), (channels, 1, taps), _conv)
     return DeltaNetWeights(
         qkv=_matrix(at + "in_proj_qkv.weight", channels, hidden, spread),
         z=_matrix(at + "in_proj_z.weight", config.value_dim, hidden, spread),
         a=_matrix(at + "in_proj_a.weight", heads, hidden, spread),
         b=_matrix(at + "in_proj_b.weight", heads, hidden, spread),
-        conv=Record(at + "conv1d.weight", (channels, taps), (channels, 1, taps), _conv),
+        conv=conv,
         log_a=_vector(at + "A_log", heads, _log_rates),
         dt_bias=_vector(at + "dt_bias", heads, _time_steps),
         norm=_vector(at + "norm.weight", config.linear_value_head_dim, _ones),
