@@ -1,0 +1,74 @@
+"""Case strings: text and case are one thing, bad text is refused, equal text draws equal inputs."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from problem import cases
+
+from hajax.conformance import BETAS, DECAYS, KEYS, Case, check, inputs, nmse, parse, recurrence
+
+
+@given(cases())
+def test_a_case_survives_its_text(case):
+    assert parse(str(case)) == case
+
+
+def test_equal_text_draws_equal_inputs_and_another_text_draws_others():
+    first, again, other = (inputs(parse(text)) for text in ("T=5 decay=weak", "T=5 decay=weak", "T=5 decay=strong"))
+    assert all(first[n].tobytes() == again[n].tobytes() for n in first)
+    assert first["query"].tobytes() != other["query"].tobytes()
+
+
+@pytest.mark.parametrize("kind", KEYS)
+@pytest.mark.parametrize("tokens", [1, 2, 9, 10, 64, 71, 300])
+def test_every_kind_of_keys_covers_every_token(kind, tokens):
+    arrays = inputs(Case(tokens, keys=kind))
+    assert arrays["key"].shape == (1, tokens, 1, 16)
+    assert np.isfinite(arrays["key"]).all()
+
+
+@pytest.mark.parametrize("decay", DECAYS)
+@pytest.mark.parametrize("beta", BETAS)
+def test_every_kind_of_decay_and_strength_is_in_range(decay, beta):
+    arrays = inputs(Case(100, decay=decay, beta=beta))
+    assert (arrays["log_decay"] <= 0).all()
+    assert ((arrays["beta"] >= 0) & (arrays["beta"] <= 1)).all()
+
+
+def test_the_recurrence_by_hand():
+    """Two tokens, one head, all in eighths: S1 = k1 (b1 v1), o1 = q1 S1 / sqrt(Dk), then decay, correction, update."""
+    k, v = np.eye(8)[:2].reshape(1, 2, 1, 8), np.arange(16.0).reshape(1, 2, 1, 8)
+    k[0, 1] = k[0, 0]
+    arrays = {"query": k, "key": k, "value": v, "log_decay": np.log([[[0.5], [0.25]]]), "beta": np.array([[[0.5], [1.0]]])}
+    output, state = recurrence(arrays)
+    np.testing.assert_allclose(output[0, 0, 0] * 8**0.5, v[0, 0, 0] / 2)
+    np.testing.assert_allclose(output[0, 1, 0] * 8**0.5, v[0, 1, 0])  # beta 1 with the same key replaces what was there
+    np.testing.assert_allclose(state[0, 0, 0], v[0, 1, 0])
+    assert not state[0, 0, 1:].any()
+
+
+def test_nmse_of_zeros_and_of_nan():
+    assert nmse(np.zeros(3), np.zeros(3)) == 0
+    assert nmse(np.ones(3), np.zeros(3)) == np.inf
+    assert nmse(np.array([np.nan, 1]), np.ones(2)) == np.inf
+    assert nmse(np.array([1.0, 2.0]), np.array([1.0, 1.0])) == 0.5
+
+
+def test_check_reports_both_results():
+    result = check(parse("T=9 Hv=2"), "cpu")
+    assert result.case == "T=9 Hv=2" or result.case.startswith("T=9")
+    assert 0 <= result.output_nmse <= 1e-11
+    assert 0 <= result.state_nmse <= 1e-11
+    assert result.output_max_error < 1e-5
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "expected T=<tokens>"), ("B=2", "expected T=<tokens>"), ("T=many", "expected an integer after T=, got 'many'"),
+    ("T", "expected NAME=VALUE"), ("T=5 colour=red", "expected NAME=VALUE with a name of"),
+    ("T=5 decay=slow", "expected decay to be one of"),
+    ("T=5 dtype=float64", "expected dtype to be one of"), ("T=5 lengths=1,x", "expected an integer after lengths="),
+    ("T=5 keys=odd", "expected keys to be one of"), ("T=5 beta=2", "expected beta to be one of"),
+])  # fmt: skip
+def test_bad_text_is_refused_by_the_word(text, message):
+    with pytest.raises(ValueError, match=f"case: {message}"):
+        parse(text)

@@ -1,0 +1,76 @@
+"""hajax/abi is the one truth for both languages: every list is read, numbers are unique, headers parse, digests agree."""
+
+import re
+from pathlib import Path
+
+import cffi
+import pytest
+
+from hajax import abi, backends
+
+FOLDER = Path(abi.__file__).parent
+LISTS = sorted(path.stem for path in FOLDER.glob("*.def"))
+READ = ["backends", "counters", "decays", "dtypes", "isas", "statuses"]
+
+
+def test_every_list_is_known_here():
+    assert LISTS == READ
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_no_row_of_a_list_is_skipped(name):
+    text = (FOLDER / f"{name}.def").read_text(encoding="utf-8")
+    written = re.findall(r"^\s*[A-Z]+\(", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL), re.MULTILINE)
+    assert len(abi.rows(name)) == len(written) > 0
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_numbers_and_names_of_a_list_are_unique_and_in_order(name):
+    numbers, names = ([row[i] for row in abi.rows(name)] for i in (0, 1))
+    assert numbers == sorted(set(numbers))
+    assert len(set(names)) == len(names)
+    assert len(abi.table(name)) == len(names)
+    assert {len(row) for row in abi.rows(name)} == {len(abi.rows(name)[0])}
+
+
+def test_counters_fit_the_array():
+    assert max(abi.table("counters")) < abi.constant("HJ_COUNTERS")
+
+
+def test_the_headers_parse_and_hold_no_hidden_padding():
+    ffi = cffi.FFI()
+    ffi.cdef(abi.header_text())
+    for struct in ("hj_plan_header", "hj_cpu_plan", "hj_delta_call"):
+        end = 0
+        for _, field in ffi.typeof(struct).fields:
+            assert field.offset == end, f"{struct}: padding before offset {field.offset}"
+            end = field.offset + ffi.sizeof(field.type)
+        assert end == ffi.sizeof(struct)
+
+
+def test_the_librarys_digest_is_this_packages():
+    library = backends.open_library()
+    assert library.ffi.string(library.lib.hajax_abi_digest()).decode() == abi.digest()
+
+
+def test_every_function_of_the_header_is_in_the_library():
+    library = backends.open_library()
+    functions = re.findall(r"\b(hajax_\w+)\(", abi.header_text())
+    assert len(functions) >= 7
+    for function in functions:
+        assert library.address(function) != 0
+
+
+def test_an_unknown_constant_and_an_empty_list_are_errors():
+    with pytest.raises(KeyError, match="HJ_NO_SUCH"):
+        abi.constant("HJ_NO_SUCH")
+    with pytest.raises(FileNotFoundError):
+        abi.rows("no_such_list")
+
+
+def test_dtypes_have_numpys_sizes():
+    import ml_dtypes
+    import numpy as np
+
+    sizes = {str(row[1]): row[2] for row in abi.rows("dtypes")}
+    assert sizes == {n: np.dtype(getattr(ml_dtypes, n, None) or n).itemsize for n in sizes}

@@ -1,0 +1,70 @@
+"""The public face: these names and no others, each documented; no module named like a public function."""
+
+import inspect
+import pkgutil
+from importlib import metadata
+
+import pytest
+
+import hajax
+import hajax.ops
+
+NAMES = [
+    "causal_conv1d",
+    "explain",
+    "gated_delta_rule",
+    "gated_delta_rule_step",
+    "gated_rms_norm",
+    "jit",
+    "l2norm",
+    "models",
+    "plan",
+    "use",
+    "__version__",
+]
+
+
+def test_the_public_names_are_these():
+    assert hajax.__all__ == NAMES
+
+
+def test_dir_lists_them():
+    assert set(dir(hajax)) == set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES[:-1])
+def test_a_public_name_imports_and_is_documented(name):
+    thing = getattr(hajax, name)
+    assert inspect.getdoc(thing)
+    if inspect.isfunction(thing):
+        documented = inspect.getdoc(thing)
+        assert thing.__annotations__.get("return") is not None
+        assert len(documented.splitlines()[0]) > 20
+
+
+def test_the_ops_package_lists_what_it_offers():
+    for name in hajax.ops.__all__:
+        assert getattr(hajax, name) is getattr(hajax.ops, name)
+
+
+def test_a_name_that_is_none_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'hajax' has no attribute 'attention'"):
+        _ = hajax.attention
+
+
+def test_no_module_has_the_name_of_a_public_function():
+    public = {n for n in NAMES if n != "models"}
+    for module in pkgutil.walk_packages(hajax.__path__, "hajax."):
+        assert module.name.rsplit(".", 1)[1] not in public, f"{module.name} would shadow a public function"
+
+
+def test_the_version_is_the_distributions():
+    assert hajax.__version__ == metadata.version("hajax")
+
+
+def test_the_face_imports_nothing_until_it_is_asked():
+    import subprocess
+    import sys
+
+    code = "import sys, hajax; print(sorted(m for m in sys.modules if m.startswith(('hajax.', 'jax', 'numpy'))))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"

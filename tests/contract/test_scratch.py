@@ -1,0 +1,47 @@
+"""The planner's scratch formula is the kernel's layout: equal bytes over many plans, for each ISA that this CPU runs."""
+
+import dataclasses
+import itertools
+
+import pytest
+from planning import schedule, shape_of
+
+from hajax import backends
+from hajax.passes import Draft, size_scratch
+from hajax.plans import to_bytes
+
+
+def library_scratch(plan):
+    library, data = backends.open_library(), to_bytes(plan)
+    return int(library.lib.hajax_cpu_scratch_bytes(data, len(data)))
+
+
+def target_of(isa, monkeypatch):
+    monkeypatch.setenv("HAJAX_CPU_ISA", isa)
+    return backends.cpu_target()
+
+
+@pytest.mark.parametrize("isa", backends.available_isas())
+def test_planned_scratch_equals_the_librarys(isa, monkeypatch):
+    target = dataclasses.replace(target_of(isa, monkeypatch), threads=4)
+    count = 0
+    for tokens, dims, heads, dtype in itertools.product(
+        (1, 16, 100, 2048), ((8, 8), (40, 24), (64, 72), (128, 128), (256, 256), (8, 256), (256, 8)), ((1, 1), (2, 4), (2, 6)),
+        ("float32", "bfloat16", "float16"),
+    ):  # fmt: skip
+        plan = schedule(shape_of(tokens, heads, dims, dtype), target)
+        assert plan.launch.scratch_bytes == library_scratch(plan), plan.shape
+        count += 1
+    assert count == 252
+
+
+@pytest.mark.parametrize("isa", backends.available_isas())
+def test_any_tiling_has_the_librarys_scratch(isa, monkeypatch):
+    """Also those that the passes would not choose."""
+    target = target_of(isa, monkeypatch)
+    base = schedule(shape_of(100, (1, 6), (72, 200)), target)
+    for chunk, group, blocks in itertools.product((16, 32, 64, 128), (1, 2, 3, 6), (1, 2, 3)):
+        draft = Draft(base.mechanism, base.shape, chunk=chunk, group=group, column_blocks=blocks, bf16_dot=False)
+        draft = size_scratch(draft, target)
+        launch = dataclasses.replace(base.launch, chunk=chunk, group=group, column_blocks=blocks, bf16_dot=False)
+        assert draft.scratch_bytes == library_scratch(dataclasses.replace(base, launch=launch)), (chunk, group, blocks)
