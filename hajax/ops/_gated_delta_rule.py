@@ -70,10 +70,7 @@ def gated_delta_rule(
     rows, axis = (batch, "B") if cu_seqlens is None else (sequences, "N")
     state = _checked_state("initial_state", initial_state, (rows, value_heads, query.shape[-1], value.shape[-1]), axis)
     static = _static(query, value, scale, l2norm_eps, preferred_element_type, implementation)
-    rows = state.reshape(batch, sequences, *state.shape[1:])
-    operands = _compat.same_varying_axes((query, key, value, log_decay, beta, rows, bounds))
-    output, final = delta_rule(static, *operands)
-    return output, final.reshape(state.shape)
+    return delta_rule(static, *_compat.same_varying_axes((query, key, value, log_decay, beta, state, bounds)))
 
 
 def gated_delta_rule_step(
@@ -105,8 +102,8 @@ def gated_delta_rule_step(
     bounds, _ = arguments.sequence_bounds(batch, 1, None, None)
     tokens = tuple(x[:, None] for x in (query, key, value, log_decay, beta))
     _check_log_decay(tokens[3], bounds)
-    output, state = delta_rule(static, *_compat.same_varying_axes((*tokens, state[:, None], bounds)))
-    return output[:, 0], state[:, 0]
+    output, state = delta_rule(static, *_compat.same_varying_axes((*tokens, state, bounds)))
+    return output[:, 0], state
 
 
 def _checked_tokens(query: Any, key: Any, value: Any, log_decay: Any, beta: Any, leading: str) -> tuple[jax.Array, ...]:

@@ -1,6 +1,7 @@
 """ONE primitive for the whole delta-rule family: its shapes, batching, differentiation and lowerings.
 
-Operands are query, key, value, log_decay, beta, state [B, N, Hv, Dk, Dv] and bounds [B, N + 1]; everything else is static.
+Operands are query, key, value, log_decay, beta, state [B * N, Hv, Dk, Dv] and bounds [B, N + 1]; everything else is static.
+The state is what callers hand in, unreshaped: XLA copies a donated buffer that reaches an in-place call through a reshape.
 Nothing is planned while Python traces: that happens in the CPU lowering.
 """
 
@@ -94,7 +95,7 @@ batching.primitive_batchers[delta_rule_p] = _batch
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def delta_rule(static: Static, *operands: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Output [B, T, Hv, Dv] and final state [B, N, Hv, Dk, Dv]; differentiable in everything but the bounds."""
+    """Output [B, T, Hv, Dv] and final state [B * N, Hv, Dk, Dv]; differentiable in everything but the bounds."""
     output, state = delta_rule_p.bind(*operands, static=static)
     return output, state
 

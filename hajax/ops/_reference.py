@@ -34,7 +34,7 @@ def delta_rule(
     l2norm_eps: float | None,
     output_dtype: Any,
 ) -> tuple[jax.Array, jax.Array]:
-    """Output [B, T, Hv, Dv] and final state [B, N, Hv, Dk, Dv] fp32 of the sequences that `bounds` [B, N + 1] cuts."""
+    """Output [B, T, Hv, Dv] and final state [B * N, Hv, Dk, Dv] fp32 of the sequences that `bounds` [B, N + 1] cuts."""
     key_heads, value_heads = query.shape[2], value.shape[2]
     heads = (key_heads, value_heads // key_heads)
     position = jnp.arange(query.shape[1], dtype=jnp.int32)[None]
@@ -47,13 +47,14 @@ def delta_rule(
     log_decay = jnp.maximum(log_decay, _LOWEST_LOG_DECAY)
     query, key = _masked((query * scale, key), inside)
     tokens = (query, key, _split(value, heads, 2), _split(log_decay, heads, 2), _split(beta, heads, 2))
-    state = _split(state, heads, 2)
+    state = _split(state, heads, 1)
     if bounds.shape[1] == 2:
-        output, final = _rows(tokens, state[:, 0], mechanism)
-        final = final[:, None]
+        output, final = _rows(tokens, state, mechanism)
     else:
-        output, final = jax.vmap(functools.partial(_packed, mechanism=mechanism))(tokens, state, bounds)
-    return _merge(output, 2).astype(output_dtype), _merge(final, 2)
+        states = state.reshape(bounds.shape[0], bounds.shape[1] - 1, *state.shape[1:])
+        output, final = jax.vmap(functools.partial(_packed, mechanism=mechanism))(tokens, states, bounds)
+        final = final.reshape(state.shape)
+    return _merge(output, 2).astype(output_dtype), _merge(final, 1)
 
 
 def _split(x: jax.Array, heads: tuple[int, int], axis: int) -> jax.Array:

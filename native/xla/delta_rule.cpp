@@ -99,10 +99,10 @@ ffi::Error delta_rule(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer
            check_shape("value", value.dimensions(), {b, t, hv, dv}),
            check_shape("log_decay", log_decay.dimensions(), {b, t, hv}),
            check_shape("beta", beta.dimensions(), {b, t, hv}),
-           check_shape("state", state.dimensions(), {b, n, hv, dk, dv}),
+           check_shape("state", state.dimensions(), {b * n, hv, dk, dv}),
            check_shape("bounds", bounds.dimensions(), {b, n + 1}),
            check_shape("output", output->dimensions(), {b, t, hv, dv}),
-           check_shape("state_out", state_out->dimensions(), {b, n, hv, dk, dv}),
+           check_shape("state_out", state_out->dimensions(), {b * n, hv, dk, dv}),
            check_shape("counters", counters->dimensions(), {HJ_COUNTERS}),
        }) {
     if (error.failure()) return error;

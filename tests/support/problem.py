@@ -138,6 +138,7 @@ def operands(case, arrays):
     import jax.numpy as jnp
 
     ready = kernel_arrays(case, arrays)
+    ready["state_in"] = ready["state_in"].reshape(-1, *ready["state_in"].shape[2:])
     return tuple(jnp.asarray(ready[n]) for n in ("query", "key", "value", "log_decay", "beta", "state_in", "bounds"))
 
 
@@ -163,7 +164,7 @@ def run_counted(case, arrays):
     with _observers.observe(plans):
         output, state, counted = jax.jit(lambda *xs: _native.call_with_counters(*xs, static=static))(*operands(case, arrays))
     counters = {name: int(counted[number]) for name, number in counter_numbers()}
-    return np.asarray(output), np.asarray(state).reshape(-1, *state.shape[2:]), counters, plans[-1]
+    return np.asarray(output), np.asarray(state), counters, plans[-1]
 
 
 def counter_numbers():

@@ -8,8 +8,9 @@
 namespace hajax::cpu {
 namespace {
 
-constexpr float kExpLowest = -87.33f;  // below, the result is denormal: flushed
-constexpr float kExpHighest = 88.0f;   // only a guard: log decays are not positive
+constexpr float kExpLowest = -87.33f;    // below, the result is denormal: flushed
+constexpr double kExpVanished = -200.0;  // a sum clamped here is 0 still
+constexpr float kExpHighest = 88.0f;     // only a guard: log decays are not positive
 constexpr float kLog2E = 1.44269504f;
 constexpr float kLn2High = 0.693145752f;  // its low bits are 0, so n * kLn2High is exact
 constexpr float kLn2Low = 1.4286068e-6f;

@@ -19,28 +19,39 @@ HJ_INLINE float decay_factors(const Problem& p, const Span& s, int64_t value_hea
   float* beta = scratch + at.beta;
   float* from_start = scratch + at.from_start;
   float* to_end = scratch + at.to_end;
-  float running = 0;
+  float* rest = scratch + at.segment;  // triangular_weights fills it after this
+  // What a sum loses when it is rounded comes back as a factor: an exponent near -80 would otherwise put a relative
+  // 4e-6 on a state that nothing is written to.
+  const auto put = [&](float* sums, int64_t r, double sum) HJ_INLINE_LAMBDA {
+    const double kept = sum < kExpVanished ? kExpVanished : sum;  // in this form a NaN passes
+    sums[r] = static_cast<float>(kept);
+    rest[r] = static_cast<float>(kept - static_cast<double>(sums[r]));
+  };
+  const int64_t padded = round_up(s.rows, kRowSlack);
+  const auto exponentiate = [&](float* sums) HJ_INLINE_LAMBDA {
+    over_columns<W>(padded, [&](auto width, int64_t r) HJ_INLINE_LAMBDA {
+      constexpr int V = decltype(width)::value;
+      store<V>(sums + r, exp_nonpositive<V>(load<V>(sums + r)) * (load<V>(rest + r) + 1.0f));
+    });
+  };
+  for (int64_t r = s.rows; r < s.rows + kRowSlack; ++r) {  // rows that tiles overshoot into
+    log_decay[r] = beta[r] = from_start[r] = to_end[r] = rest[r] = 0;
+  }
+  double running = 0;
   for (int64_t r = 0; r < s.rows; ++r) {
     const int64_t index = head_offset(p, s, r, value_head);
     log_decay[r] = p.decays ? p.call.log_decay[index] : 0.0f;
     beta[r] = p.call.beta[index];
-    running += log_decay[r];
-    from_start[r] = running;
+    running += static_cast<double>(log_decay[r]);
+    put(from_start, r, running);
   }
+  exponentiate(from_start);
   running = 0;
   for (int64_t r = s.rows - 1; r >= 0; --r) {
-    to_end[r] = running;
-    running += log_decay[r];
+    put(to_end, r, running);
+    running += static_cast<double>(log_decay[r]);
   }
-  for (int64_t r = s.rows; r < s.rows + kRowSlack; ++r) {  // rows that tiles overshoot into
-    log_decay[r] = beta[r] = from_start[r] = to_end[r] = 0;
-  }
-  const int64_t padded = round_up(s.rows, kRowSlack);
-  over_columns<W>(padded, [&](auto width, int64_t r) HJ_INLINE_LAMBDA {
-    constexpr int V = decltype(width)::value;
-    store<V>(from_start + r, exp_nonpositive<V>(load<V>(from_start + r)));
-    store<V>(to_end + r, exp_nonpositive<V>(load<V>(to_end + r)));
-  });
+  exponentiate(to_end);
   return from_start[s.rows - 1];
 }
 
