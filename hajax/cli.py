@@ -1,9 +1,12 @@
 """The command line: each command is a thin shell over a function of the package. Errors are one line and exit code 2."""
 
 import json
+import os
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
@@ -18,6 +21,9 @@ app = typer.Typer(
 )
 cache_app = typer.Typer(name="cache", help="The plans stored on this machine.", no_args_is_help=True)
 app.add_typer(cache_app)
+
+_INTERRUPTED = 130
+_Result = TypeVar("_Result")
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
@@ -54,7 +60,7 @@ def generate(
         seed=seed, chat=chat, dtype=dtype, implementation=implementation,
     )  # fmt: skip
     stream = None if as_json else lambda piece: print(piece, end="", flush=True)
-    result = _generate_command.run(request, stream)
+    result = _interruptible(lambda: _generate_command.run(request, stream))
     if as_json:
         print(json.dumps(result))
         return
@@ -157,6 +163,32 @@ def cache_clear(debug: Debug = False) -> None:
     print(f"{plan_cache.clear()} files removed")
 
 
+def _interruptible(work: Callable[[], _Result]) -> _Result:
+    """Runs `work` on another thread, so that Ctrl-C is seen at once, during a compilation in C++ too."""
+    outcome: list[_Result] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(timeout=0.1)
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(_INTERRUPTED)  # the thread cannot be stopped, and whatever it writes, it writes whole or not at all
+    if failure:
+        raise failure[0]
+    return outcome[0]
+
+
 def _fail(error: BaseException, debug: bool) -> NoReturn:
     if debug:
         raise error
@@ -176,7 +208,7 @@ def main() -> None:
         app(standalone_mode=True)
     except KeyboardInterrupt:
         print(file=sys.stderr)
-        sys.exit(130)
+        sys.exit(_INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
