@@ -106,8 +106,8 @@ def _case(
             slot = len(rows)
             try:
                 ready = worker.ask("prepare", slot=slot, peer=peer, problem={"case": text}, output=str(file))
-            except PeerError as error:
-                missing[peer] = f"{error} (at T={tokens} Hv={value_heads} {dtype})"
+            except PeerError as refusal:
+                missing[peer] = f"{refusal} (at T={tokens} Hv={value_heads} {dtype})"
                 continue
             output = np.load(file)
             error = largest_error(output[:, :, heads], wanted)
