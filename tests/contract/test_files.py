@@ -12,7 +12,8 @@ LONGEST = 500
 # Written in pieces, so that this file does not hold them itself.
 MACHINE = [f"/{p}/" for p in ("work", "root", "home", "opt/pypi", "tmp/v1")]
 HOSTS = [
-    ".".join(p) for p in (("pypi", "org"), ("pythonhosted", "org"), ("proxy", "golang", "org"), ("index-url",), ("extra-index",))
+    ".".join(p)
+    for p in (("pypi", "org"), ("pythonhosted", "org"), ("proxy", "golang", "org"), ("index", "url"), ("extra", "index"))
 ]
 
 

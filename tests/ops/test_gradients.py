@@ -162,6 +162,6 @@ def test_a_second_derivative_is_finite_and_symmetric():
     def loss(beta):
         return (gated_delta_rule(*xs[:4], beta, initial_state=xs[5])[0] ** 2).sum()
 
-    hessian = jax.jacrev(jax.grad(loss))(xs[4]).reshape(4, 4)
+    hessian = jax.jit(jax.jacrev(jax.grad(loss)))(xs[4]).reshape(4, 4)
     np.testing.assert_allclose(hessian, hessian.T, rtol=1e-4, atol=1e-5)
     assert np.abs(hessian).max() > 0
