@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml CMakeLists.txt $(shell find native hajax/abi -type f 2>
 	@touch $@
 
 demo: $(STAMP)
-	@echo "A prompt of some 400 tokens (models/demo/prompt.txt) from Jane Austen's Emma; the model goes on:"
+	@echo "A prompt of about 500 tokens (models/demo/prompt.txt) from Jane Austen's Emma; the model goes on:"
 	@tail -n 2 models/demo/prompt.txt
 	@$(RUN)/hajax generate --prompt-file models/demo/prompt.txt --max-new-tokens 160 --temperature 0.7 --top-p 0.95 --seed 7
 
