@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import signal
 import statistics
 import subprocess
 import sys
@@ -70,7 +71,11 @@ class Worker:
     def close(self) -> None:
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
-            self._process.wait()
+            try:
+                self._process.wait(timeout=5)
+            except subprocess.TimeoutExpired:  # in the middle of a long call
+                self._process.kill()
+                self._process.wait()
             self._process = None
 
 
@@ -141,6 +146,11 @@ def caption(facts: dict[str, Any]) -> str:
         f"measured on {facts['cpu']}, {facts['threads']} threads, {facts['date']}, commit {facts['commit']}; other processes "
         f"used {facts['other_load_median']:.0%} of the machine (median; at most {facts['other_load_max']:.0%})"
     )
+
+
+def end_cleanly_when_told() -> None:
+    """SIGTERM leaves as an error does, so that temporary folders (gigabytes of weights) and workers go too."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 def print_json(report: dict[str, Any]) -> None:

@@ -191,6 +191,7 @@ def _cases(text: str) -> list[tuple[int, int]]:
 
 def main() -> None:
     given = _arguments()
+    _harness.end_cleanly_when_told()
     os.environ["HAJAX_CACHE"] = "0"  # plans of this code, not of an older one on disk
     rows, missing, entries = measure(given.cases, given.peers, given.threads, given.runs)
     report = {"machine": _harness.machine(entries, given.runs, given.threads), "rows": rows, "missing": missing}

@@ -155,6 +155,7 @@ def _lengths(text: str) -> list[int]:
 
 def main() -> None:
     given = _arguments()
+    _harness.end_cleanly_when_told()
     os.environ["HAJAX_CACHE"] = "0"
     with tempfile.TemporaryDirectory(prefix="hajax-bench-") as folder:
         size = "tiny" if given.tiny else "0.8B"
