@@ -8,8 +8,9 @@ from types import ModuleType
 import jax
 import jax.numpy as jnp
 from hajax.models import qwen3_5
+from hajax.models._json import read_json
 from hajax.models._model import Model
-from hajax.models.qwen3_5.config import read_json, token_ids
+from hajax.models.qwen3_5.config import token_ids
 
 from hajax._jit import jit
 
@@ -39,7 +40,7 @@ def load(
     wanted = None if dtype is None else _checked_dtype(dtype)
     data = read_json(folder)
     model_type = data.get("model_type")
-    if model_type not in FAMILIES:
+    if model_type not in tuple(FAMILIES):  # by comparison: JSON may hold what cannot be hashed
         raise ValueError(f"{folder}: config model_type: expected one of {', '.join(FAMILIES)}, got {model_type!r}")
     family = FAMILIES[model_type]
     try:
@@ -49,7 +50,7 @@ def load(
     eos = config.eos_token_ids
     generation = os.path.join(folder, "generation_config.json")
     if os.path.isfile(generation):
-        eos = token_ids(read_json(generation).get("eos_token_id")) or eos
+        eos = token_ids(read_json(generation).get("eos_token_id"), f"{generation}: eos_token_id") or eos
     params = family.load_params(folder, config, wanted, progress=progress)
     return Model(family, config, params, folder=folder, eos=eos, implementation=implementation, jit=jit)
 

@@ -15,6 +15,8 @@ from hajax.models._generate import Generation, Steps
 from hajax.models._sampling import Sampling
 from hajax.models._tokenizer import Tokenizer
 
+from hajax.ops import _options
+
 OnTokens = Callable[[np.ndarray, np.ndarray], None]
 
 
@@ -116,7 +118,7 @@ class Model:
         sampling = Sampling() if sampling is None else sampling
         if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, (int, np.integer)) or max_new_tokens < 1:
             raise ValueError(f"max_new_tokens: expected an integer >= 1, got {max_new_tokens!r}")
-        ends = self.eos if eos is None else tuple(np.atleast_1d(np.asarray(eos, np.int64)).tolist())
+        ends = self.eos if eos is None else _end_tokens(eos)
         rows, counts = self._prompt(tokens, lengths, new_tokens=int(max_new_tokens))
         began = time.perf_counter()
         cache = self._empty_cache(len(rows), _generate.capacity_for(rows.shape[1] + int(max_new_tokens)))
@@ -157,14 +159,14 @@ class Model:
             return choose(found, index), held
 
         def prefill(part: Any, count: Any, held: Any) -> tuple[Any, Any]:
-            found, held = programs[part.shape[1]](self.params, part, held, count)
-            return found, held
+            return programs[part.shape[1]](self.params, part, held, count)
 
         return Steps(prefill=prefill, pick=choose, advance=advance)
 
     def _compile(self, name: str, jitted: Any, *arguments: Any) -> Any:
         varying = [argument for argument in arguments if argument is not self.params]
-        key = (name, tuple(np.shape(leaf) for leaf in jax.tree.leaves(varying)))
+        shapes = tuple(np.shape(leaf) for leaf in jax.tree.leaves(varying))
+        key = (name, shapes, _options.chosen_implementation(self.implementation))  # `hajax.use` may have changed
         if key not in self._programs:
             self._programs[key] = jitted.lower(*arguments).compile()
         return self._programs[key]
@@ -182,9 +184,10 @@ class Model:
         if wrong.size:
             raise ValueError(f"tokens: expected ids from 0 to {vocab - 1}, got {wrong[0]}")
         most = self.config.max_position_embeddings
-        if counts.max() + new_tokens > most:
+        longest = int(counts.max())
+        if longest + new_tokens > most:
             extra = f" and {new_tokens} new ones" if new_tokens else ""
-            raise ValueError(f"tokens: expected at most max_position_embeddings={most}, got {counts.max()} prompt tokens{extra}")
+            raise ValueError(f"tokens: expected at most max_position_embeddings={most}, got {longest} prompt tokens{extra}")
         return np.where(real, rows, 0).astype(np.int32), counts
 
 
@@ -226,6 +229,13 @@ def _rows(tokens: Any, lengths: Any) -> tuple[np.ndarray, np.ndarray]:
         bad = counts[(counts < 1) | (counts > rows.shape[1])][0]
         raise ValueError(f"lengths: expected from 1 to {rows.shape[1]} tokens, got {bad}")
     return rows, counts.astype(np.int32)
+
+
+def _end_tokens(eos: Any) -> tuple[int, ...]:
+    array = np.atleast_1d(np.asarray(eos))
+    if array.size and (array.ndim != 1 or not np.issubdtype(array.dtype, np.integer)):
+        raise ValueError(f"eos: expected an integer or a list of them, got {eos!r}")
+    return tuple(array.tolist())
 
 
 def _integers(values: Any) -> np.ndarray:

@@ -1,37 +1,38 @@
-"""Safetensors files: one, or shards behind an index, read by memory map; written whole or not at all.
-
-Format: 8 bytes of little-endian header length, a JSON header of name -> dtype, shape, data offsets, then the data.
-"""
+"""Safetensors files: one, or shards behind an index, read a tensor at a time; written whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import json
-import mmap
+import math
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import ml_dtypes
+import ml_dtypes  # without it numpy knows no bfloat16, and safetensors cannot read one
 import numpy as np
+import safetensors
+import safetensors.numpy
 
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 DTYPES: dict[str, Any] = {"F32": np.float32, "F16": np.float16, "BF16": ml_dtypes.bfloat16}
-_MAX_HEADER_BYTES = 100 << 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """Where one tensor lies: bytes [start, stop) of a file."""
+    """What a file's header says of one tensor. dtype is the format's name for it, perhaps none of DTYPES."""
 
     path: str
+    name: str
     dtype: str
     shape: tuple[int, ...]
-    start: int
-    stop: int
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * np.dtype(DTYPES[self.dtype]).itemsize
 
 
 def find(folder: str | os.PathLike[str]) -> dict[str, Entry]:
@@ -45,10 +46,46 @@ def find(folder: str | os.PathLike[str]) -> dict[str, Entry]:
         return _sharded(folder, index)
     single = os.path.join(folder, SINGLE)
     if os.path.isfile(single):
-        return read_header(single)
+        return _entries(single)
     others = sorted(name for name in os.listdir(folder) if name.endswith((".safetensors", ".bin", ".pt", ".pth", ".gguf")))
     found = f"found {', '.join(others[:3])}" if others else "found no weights"
     raise FileNotFoundError(f"{folder}: expected {SINGLE} or {INDEX}, {found}")
+
+
+def read(entry: Entry) -> np.ndarray:
+    """A tensor's data, as a copy.
+
+    The file is opened anew each time: pages of a mapping that stays count as memory of this process, a whole file in the end.
+    """
+    with _opened(entry.path) as file:
+        tensor: np.ndarray = file.get_tensor(entry.name)
+    return tensor
+
+
+def write(path: str, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
+    """Writes a safetensors file; a reader sees the old file or the whole new one."""
+    # safetensors 0.8 writes the bytes from an array's first element on, whatever its strides
+    dense = {name: np.require(tensor, requirements="C") for name, tensor in tensors.items()}
+    with replacing(path) as temporary:
+        safetensors.numpy.save_file(dense, temporary, dict(metadata))
+
+
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[str]:
+    """Names a file to write, which takes `path`'s place when the context ends well, and vanishes otherwise."""
+    temporary = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.{secrets.token_hex(8)}")
+    try:
+        with open(temporary, "xb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+        yield temporary
+        os.chmod(temporary, mode)  # safetensors keeps its files to their owner
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
 
 
 def _sharded(folder: str, index: str) -> dict[str, Entry]:
@@ -58,111 +95,36 @@ def _sharded(folder: str, index: str) -> dict[str, Entry]:
         shards = sorted(set(names.values()))
         if not shards or not all(isinstance(shard, str) and os.path.basename(shard) == shard for shard in shards):
             raise ValueError("weight_map does not name files of this folder")
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError, ValueError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise ValueError(f"{index}: expected a JSON object with a weight_map of tensor to file ({error})") from None
     absent = [shard for shard in shards if not os.path.isfile(os.path.join(folder, shard))]
     if absent:
         raise FileNotFoundError(
             f"{folder}: {len(absent)} of {len(shards)} shards that {INDEX} names are absent: {', '.join(absent[:3])}"
         )
-    entries: dict[str, Entry] = {}
-    for shard in shards:
-        held = read_header(os.path.join(folder, shard))
-        for name in held:
-            if name in names and names[name] == shard:
-                entries[name] = held[name]
-        wanted = [name for name, where in names.items() if where == shard and name not in held]
-        if wanted:
-            raise ValueError(f"{os.path.join(folder, shard)}: expected tensor {wanted[0]!r} as {INDEX} says, not in the file")
-    return entries
+    held = {shard: _entries(os.path.join(folder, shard)) for shard in shards}
+    for name, shard in names.items():
+        if name not in held[shard]:
+            raise ValueError(f"{os.path.join(folder, shard)}: expected tensor {name!r} as {INDEX} says, not in the file")
+    return {name: held[shard][name] for name, shard in names.items()}
 
 
-def read_header(path: str) -> dict[str, Entry]:
-    """The tensors of one file. Checks that every one lies within the file."""
-    size = os.path.getsize(path)
-    with open(path, "rb") as file:
-        first = file.read(8)
-        length = int.from_bytes(first, "little")
-        if len(first) < 8 or length > _MAX_HEADER_BYTES or 8 + length > size:
-            raise ValueError(f"{path}: truncated or not a safetensors file (header of {length} bytes in a file of {size})")
-        try:
-            header = json.loads(file.read(length))
-            header.pop("__metadata__", None)
-            entries = {name: _entry(path, 8 + length, fields) for name, fields in header.items()}
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(f"{path}: expected a safetensors header ({error})") from None
-    for name, entry in entries.items():
-        if entry.stop > size:
-            raise ValueError(f"{path}: truncated: tensor {name!r} ends at byte {entry.stop}, the file has {size}")
-    return entries
-
-
-def _entry(path: str, base: int, fields: Any) -> Entry:
-    start, stop = (int(offset) for offset in fields["data_offsets"])
-    shape = tuple(int(n) for n in fields["shape"])
-    if start < 0 or stop < start or any(n < 0 for n in shape):
-        raise ValueError(f"bad offsets {start}, {stop} for shape {list(shape)}")
-    dtype = str(fields["dtype"])
-    if dtype in DTYPES and stop - start != int(np.prod(shape, dtype=np.int64)) * np.dtype(DTYPES[dtype]).itemsize:
-        raise ValueError(f"{stop - start} bytes for a {dtype} tensor of shape {list(shape)}")
-    return Entry(path, dtype, shape, base + start, base + stop)
+def _entries(path: str) -> dict[str, Entry]:
+    """The tensors of one file. Opening it checks that the header fits the file's size."""
+    with _opened(path) as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 (not iterable itself)
+        return {name: Entry(path, name, held.get_dtype(), tuple(held.get_shape())) for name, held in slices.items()}
 
 
 @contextlib.contextmanager
-def mapped() -> Iterator[Any]:
-    """A function Entry -> read-only numpy view, valid inside the context; each file is mapped once."""
-    maps: dict[str, mmap.mmap] = {}
-
-    def view(entry: Entry) -> np.ndarray:
-        if entry.path not in maps:
-            with open(entry.path, "rb") as file:
-                maps[entry.path] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        raw = np.frombuffer(maps[entry.path], np.uint8, entry.stop - entry.start, entry.start)
-        typed: np.ndarray = raw.view(DTYPES[entry.dtype])
-        return typed.reshape(entry.shape)
-
+def _opened(path: str) -> Iterator[Any]:
     try:
-        yield view
-    finally:
-        for held in maps.values():
-            with contextlib.suppress(BufferError):  # a view that an error's traceback still holds keeps its map
-                held.close()
-
-
-def write(path: str, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
-    """Writes a safetensors file; a reader sees the old file or the whole new one."""
-    names = {np.dtype(kind): name for name, kind in DTYPES.items()}
-    header: dict[str, Any] = {"__metadata__": dict(metadata)}
-    offset = 0
-    for name, tensor in tensors.items():
-        header[name] = {
-            "dtype": names[tensor.dtype],
-            "shape": list(tensor.shape),
-            "data_offsets": [offset, offset + tensor.nbytes],
-        }
-        offset += tensor.nbytes
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    with replacing(path) as file:
-        file.write(len(text).to_bytes(8, "little") + text)
-        for tensor in tensors.values():
-            file.write(np.ascontiguousarray(tensor).reshape(-1).view(np.uint8).data)
-
-
-@contextlib.contextmanager
-def replacing(path: str) -> Iterator[Any]:
-    """A binary file that takes `path`'s place when the context ends well, and vanishes otherwise."""
-    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path), prefix=f".{os.path.basename(path)}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
+        with safetensors.safe_open(path, framework="np") as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+    except safetensors.SafetensorError as error:
+        raise ValueError(
+            f"{path}: truncated or damaged: expected a safetensors header and the data that it describes, "
+            f"got {os.path.getsize(path)} bytes ({error})"
+        ) from None
+    except OSError as error:
+        raise type(error)(f"{path}: expected a file that can be read ({error})") from None

@@ -64,7 +64,8 @@ def kept_probabilities(logits: jax.Array, temperature: jax.Array, top_k: jax.Arr
     probabilities = jax.nn.softmax(logits.astype(jnp.float32) / temperature, axis=-1)
     count = jnp.minimum(top_k, logits.shape[-1])
     probabilities = _cut(probabilities, lambda kept: jnp.sum(kept > 0, axis=-1) >= count)
-    share = top_p * jnp.sum(probabilities, axis=-1)
+    # infinite where nothing is to be cut: the least likely tokens do not change a rounded sum
+    share = jnp.where(top_p < 1, top_p * jnp.sum(probabilities, axis=-1), jnp.inf)
     return _cut(probabilities, lambda kept: jnp.sum(kept, axis=-1) >= share)
 
 

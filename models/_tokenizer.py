@@ -7,6 +7,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hajax.models._json import read_json
+
 _MOST_BYTES_PENDING = 3  # of a UTF-8 character that is not complete yet
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
@@ -25,7 +27,7 @@ class Tokenizer:
             self._inner = tokenizers.Tokenizer.from_file(path)
         except Exception as error:  # tokenizers raises bare Exception for a file that it cannot read
             raise ValueError(f"{path}: not a tokenizer that `tokenizers` {tokenizers.__version__} reads ({error})") from None
-        self._settings = _optional_json(os.path.join(folder, "tokenizer_config.json"))
+        self._settings = _settings(os.path.join(folder, "tokenizer_config.json"))
         self._templates = _templates(folder, self._settings)
         self._folder = folder
 
@@ -78,7 +80,7 @@ class Tokenizer:
             template = environment.from_string(self._templates["default"])
             given = {**special, "messages": list(messages), "add_generation_prompt": add_generation_prompt, **variables}
             return template.render(given)
-        except jinja2.TemplateError as error:
+        except Exception as error:  # a template is a program of the folder's, and fails as programs do
             raise ValueError(f"{self._folder}: the chat template failed: {error}") from None
 
 
@@ -131,27 +133,23 @@ def _pending(text: str) -> int:
 def _templates(folder: str, settings: Mapping[str, Any]) -> dict[str, str]:
     path = os.path.join(folder, "chat_template.jinja")
     if os.path.isfile(path):
-        with open(path, encoding="utf-8") as file:
-            return {"default": file.read()}
+        try:
+            with open(path, encoding="utf-8") as file:
+                return {"default": file.read()}
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path}: not valid UTF-8 ({error})") from None
     given = settings.get("chat_template")
     if isinstance(given, str):
         return {"default": given}
-    if isinstance(given, list):
+    if isinstance(given, list) and all(isinstance(entry, Mapping) and {"name", "template"} <= entry.keys() for entry in given):
         return {str(entry["name"]): str(entry["template"]) for entry in given}
+    if given is not None:
+        raise ValueError(f"{folder}: chat_template in tokenizer_config.json: expected text, or a list of name and template")
     return {}
 
 
-def _optional_json(path: str) -> dict[str, Any]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            data = json.load(file)
-    except FileNotFoundError:
-        return {}
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not valid JSON ({error})") from None
-    if not isinstance(data, dict):
-        raise ValueError(f"{path}: expected a JSON object, got {type(data).__name__}")
-    return data
+def _settings(path: str) -> dict[str, Any]:
+    return read_json(path) if os.path.isfile(path) else {}
 
 
 def _token_text(value: Any) -> str | None:

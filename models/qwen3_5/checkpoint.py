@@ -13,7 +13,7 @@ import numpy as np
 from hajax.models import _safetensors
 from hajax.models._progress import Progress
 from hajax.models.qwen3_5.config import Config
-from hajax.models.qwen3_5.weights import Params, Record, record_leaves, records
+from hajax.models.qwen3_5.weights import Params, Record, from_leaves, record_leaves
 
 _TEXT = "model."
 _MULTIMODAL = "model.language_model."
@@ -38,17 +38,15 @@ def load_params(
     folder = os.fspath(folder)
     leaves = record_leaves(config)
     entries = _matched(folder, config, leaves, _safetensors.find(folder))
-    total = sum(entry.stop - entry.start for entry in entries)
     arrays: list[jax.Array] = []
-    with _safetensors.mapped() as view, Progress("loading", total, progress) as bar:
+    with Progress("loading", sum(entry.nbytes for entry in entries), progress) as bar:
         for record, entry in zip(leaves, entries, strict=True):
-            array = jnp.array(view(entry).reshape(record.shape), copy=True)
+            array = jnp.asarray(_safetensors.read(entry).reshape(record.shape))
             wanted = jnp.float32 if record.wide else dtype
             array = array if wanted is None else array.astype(wanted)
-            arrays.append(array.block_until_ready())  # the map closes below
-            bar.advance(entry.stop - entry.start)
-    params: Params = jax.tree.unflatten(jax.tree.structure(records(config), is_leaf=_is_record), arrays)
-    return params
+            arrays.append(array.block_until_ready())  # what was read is let go before the next is
+            bar.advance(entry.nbytes)
+    return from_leaves(config, arrays)
 
 
 def save(folder: str | os.PathLike[str], params: Params, config: Config, *, dtype: jax.typing.DTypeLike | None = None) -> None:
@@ -80,8 +78,8 @@ def save(folder: str | os.PathLike[str], params: Params, config: Config, *, dtyp
 
 
 def _write_json(path: str, data: dict[str, Any]) -> None:
-    with _safetensors.replacing(path) as file:
-        file.write((json.dumps(data, indent=2) + "\n").encode())
+    with _safetensors.replacing(path) as temporary, open(temporary, "w", encoding="utf-8") as file:
+        file.write(json.dumps(data, indent=2) + "\n")
 
 
 def _matched(
@@ -96,9 +94,10 @@ def _matched(
     for record, name in zip(leaves, names, strict=True):
         entry = entries[name]
         if entry.shape != record.stored:
-            raise ValueError(f"{name}: expected shape {list(record.stored)} as config.json says, got {list(entry.shape)}")
+            wanted = list(record.stored)
+            raise ValueError(f"{entry.path}: {name}: expected shape {wanted} as config.json says, got {list(entry.shape)}")
         if entry.dtype not in _safetensors.DTYPES:
-            raise ValueError(f"{name}: expected dtype {', '.join(_safetensors.DTYPES)}, got {entry.dtype}")
+            raise ValueError(f"{entry.path}: {name}: expected dtype {', '.join(_safetensors.DTYPES)}, got {entry.dtype}")
     rest = sorted(set(entries) - set(names))
     skipped = {what: sum(name.startswith(start) for name in rest) for start, what in _SKIPPED.items()}
     if config.tie_word_embeddings and _HEAD in rest:
@@ -120,7 +119,3 @@ def _full_name(record: Record, prefix: str) -> str:
 
 def _and_more(names: list[str]) -> str:
     return f" and {len(names) - 1} more" if len(names) > 1 else ""
-
-
-def _is_record(value: Any) -> bool:
-    return isinstance(value, Record)

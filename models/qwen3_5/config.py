@@ -6,10 +6,11 @@ Built from a Hugging Face config.json: of the text model alone, or of the multim
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Mapping
 from typing import Any
+
+from hajax.models._json import read_json
 
 LINEAR = "linear_attention"
 FULL = "full_attention"
@@ -84,9 +85,7 @@ class Config:
                 f"config partial_rotary_factor: expected an even number of rotated dims within head_dim="
                 f"{self.head_dim}, got {self.partial_rotary_factor} x {self.head_dim} = {self.rotary_dim}"
             )
-        for token in self.eos_token_ids:
-            if isinstance(token, bool) or not isinstance(token, int):
-                raise ValueError(f"config eos_token_id: expected an integer or a list of them, got {token!r}")
+        token_ids(self.eos_token_ids, "config eos_token_id")
 
     @property
     def num_hidden_layers(self) -> int:
@@ -119,9 +118,9 @@ class Config:
         model_type = data.get("model_type")
         if model_type not in MODEL_TYPES:
             raise ValueError(f"config model_type: expected one of {', '.join(MODEL_TYPES)}, got {model_type!r}")
-        known = [name for name in data.get("architectures") or ARCHITECTURES if name in ARCHITECTURES]
-        if not known:
-            raise ValueError(f"config architectures: expected one of {', '.join(ARCHITECTURES)}, got {data['architectures']!r}")
+        named = data.get("architectures") or ARCHITECTURES
+        if not isinstance(named, (list, tuple)) or not any(name in ARCHITECTURES for name in named):
+            raise ValueError(f"config architectures: expected one of {', '.join(ARCHITECTURES)}, got {named!r}")
         text = data
         if "text_config" in data:
             text = data["text_config"]
@@ -150,7 +149,7 @@ class Config:
             rope_theta=rope["rope_theta"],
             partial_rotary_factor=rope["partial_rotary_factor"],
             tie_word_embeddings=tied,
-            eos_token_ids=token_ids(eos),
+            eos_token_ids=token_ids(eos, "config eos_token_id"),
             initializer_range=text.get("initializer_range", 0.02),
         )
 
@@ -184,28 +183,15 @@ class Config:
         }
 
 
-def read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """A JSON object from a file, or from the config.json of a folder."""
-    path = os.fspath(path)
-    if os.path.isdir(path):
-        path = os.path.join(path, "config.json")
-    try:
-        with open(path, encoding="utf-8") as file:
-            data = json.load(file)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path}: no such file (a checkpoint folder holds a config.json)") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path}: not valid JSON ({error})") from None
-    if not isinstance(data, dict):
-        raise ValueError(f"{path}: expected a JSON object, got {type(data).__name__}")
-    return data
-
-
-def token_ids(value: Any) -> tuple[int, ...]:
-    """An eos_token_id entry (absent, one id, or a list) as a tuple."""
+def token_ids(value: Any, name: str) -> tuple[int, ...]:
+    """An eos_token_id entry (absent, one id, or a list) as a tuple. Raises ValueError that begins with `name`."""
     if value is None:
         return ()
-    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    found = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    for token in found:
+        if isinstance(token, bool) or not isinstance(token, int):
+            raise ValueError(f"{name}: expected an integer or a list of them, got {token!r}")
+    return found
 
 
 def _layer_types(text: Mapping[str, Any]) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import jax
@@ -71,12 +71,11 @@ def init(config: Config, key: jax.Array, dtype: jax.typing.DTypeLike = jnp.float
 
     `dtype` is that of matrices; norms and gate constants are fp32.
     """
-    leaves, structure = jax.tree.flatten(records(config), is_leaf=_is_record)
+    leaves = record_leaves(config)
     made = []
     for record, own in zip(leaves, jax.random.split(key, len(leaves)), strict=True):
         made.append(_draw(own, record.start, record.shape, jnp.dtype(jnp.float32 if record.wide else dtype)))
-    params: Params = jax.tree.unflatten(structure, made)
-    return params
+    return from_leaves(config, made)
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))
@@ -88,6 +87,12 @@ def record_leaves(config: Config) -> list[Record]:
     """The records in the order of jax.tree.leaves(params)."""
     leaves: list[Record] = jax.tree.leaves(records(config), is_leaf=_is_record)
     return leaves
+
+
+def from_leaves(config: Config, leaves: Sequence[Any]) -> Params:
+    """The params that have these leaves, one for each record."""
+    params: Params = jax.tree.unflatten(jax.tree.structure(records(config), is_leaf=_is_record), leaves)
+    return params
 
 
 def _is_record(value: Any) -> bool:

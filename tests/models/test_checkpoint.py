@@ -4,7 +4,9 @@ import dataclasses
 import json
 import logging
 import os
+import re
 import shutil
+from pathlib import Path
 
 import hajax.models
 import jax
@@ -16,12 +18,20 @@ from hajax.models import _safetensors, qwen3_5
 from tiny_models import TINY, random_params
 
 TIED = dataclasses.replace(TINY, tie_word_embeddings=True)
+SQUARE = dataclasses.replace(  # of few shapes: `init` compiles one program a shape
+    TINY,
+    vocab_size=32,
+    intermediate_size=32,
+    layer_types=TINY.layer_types[:2],
+    num_attention_heads=1,
+    num_key_value_heads=1,
+    linear_num_key_heads=1,
+    linear_num_value_heads=1,
+)
 
 
 def tensors_of(folder):
-    entries = _safetensors.find(folder)
-    with _safetensors.mapped() as view:
-        return {name: np.array(view(entry)) for name, entry in entries.items()}
+    return {name: _safetensors.read(entry) for name, entry in _safetensors.find(folder).items()}
 
 
 def rewrite(folder, change, target):
@@ -39,22 +49,60 @@ def test_saved_weights_load_bit_for_bit(params, folder):
     config = qwen3_5.Config.from_json(folder)
     assert config == TINY
     equal(qwen3_5.load_params(folder, config), params)
+    (folder / "plain").touch()
+    modes = {path.stat().st_mode for path in folder.iterdir()}
+    (folder / "plain").unlink()
+    assert len(modes) == 1, "files have the permissions that any new file has"
     assert sorted(os.listdir(folder)) == ["config.json", "generation_config.json", "model.safetensors"]
 
 
-def test_an_independent_reader_reads_what_was_written(folder):
-    numpy_reader = pytest.importorskip("safetensors.numpy")
-    found = numpy_reader.load_file(folder / "model.safetensors")
+def test_the_file_holds_what_the_format_says(params, folder):
+    """By hand: 8 bytes of header length, the header as JSON, then each tensor's bytes where the header says."""
+    data = (folder / "model.safetensors").read_bytes()
+    start = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:start])
+    assert header.pop("__metadata__") == {"format": "pt"}
     ours = tensors_of(folder)
-    assert found.keys() == ours.keys()
-    for name, tensor in found.items():
-        np.testing.assert_array_equal(tensor, ours[name])
-    assert found["model.layers.0.linear_attn.conv1d.weight"].shape == (TINY.conv_dim, 1, 4)
+    assert header.keys() == ours.keys()
+    for name, tensor in ours.items():
+        fields = header[name]
+        assert (fields["dtype"], fields["shape"]) == ("F32", list(tensor.shape))
+        assert data[start:][slice(*fields["data_offsets"])] == tensor.tobytes()
+    assert ours["model.layers.0.linear_attn.conv1d.weight"].shape == (TINY.conv_dim, 1, 4)
+    np.testing.assert_array_equal(ours["model.embed_tokens.weight"], params.embed)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+def test_arrays_of_any_strides_are_written_as_they_look(tmp_path, dtype):
+    base = np.arange(24).reshape(4, 6).astype(dtype)
+    given = {"turned": base.T, "every other": base[:, ::2], "scalar": base[1, 1].reshape(()), "empty": base[:0]}
+    _safetensors.write(str(tmp_path / "model.safetensors"), given, {})
+    found = tensors_of(tmp_path)
+    equal(found, given)
+    assert {tensor.dtype for tensor in found.values()} == {np.dtype(dtype)}
+
+
+def test_reading_tensor_by_tensor_holds_one_at_a_time(tmp_path):
+    given = {f"t{index}": np.full(1 << 20, index, np.float32) for index in range(16)}
+    _safetensors.write(str(tmp_path / "model.safetensors"), given, {})
+    del given
+    entries = _safetensors.find(tmp_path)
+    total = sum(entry.nbytes for entry in entries.values())
+    try:
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    except OSError:
+        pytest.skip("needs a kernel that resets the peak of resident memory")
+    before = peak_bytes()
+    assert [_safetensors.read(entries[f"t{index}"])[-1] for index in range(16)] == list(range(16))
+    assert peak_bytes() - before < total / 4
+
+
+def peak_bytes():
+    return 1024 * int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())[1])
 
 
 def test_norms_are_stored_as_the_offset_from_one_and_the_delta_net_norm_as_it_is(tmp_path):
-    fresh = qwen3_5.init(TINY, jax.random.key(0))
-    qwen3_5.save(tmp_path, fresh, TINY)
+    qwen3_5.save(tmp_path, qwen3_5.init(SQUARE, jax.random.key(0)), SQUARE)
     stored = tensors_of(tmp_path)
     assert (stored["model.norm.weight"] == 0).all()
     assert (stored["model.layers.1.self_attn.q_norm.weight"] == 0).all()
@@ -172,7 +220,9 @@ def test_a_truncated_file_is_named(folder, tmp_path, keep):
 )
 def test_a_broken_header_is_named(tmp_path, header):
     (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(64))
-    with pytest.raises(ValueError, match=r"model\.safetensors: expected a safetensors header"):
+    with pytest.raises(
+        ValueError, match=r"model\.safetensors: truncated or damaged: expected a safetensors header .* got \d+ bytes"
+    ):
         _safetensors.find(tmp_path)
 
 
@@ -181,7 +231,10 @@ BROKEN = {
     "missing": (lambda t: {n: x for n, x in t.items() if n != QUERY}, f"missing tensor '{QUERY}'$"),
     "several missing": (lambda t: {n: x for n, x in t.items() if "self_attn" not in n}, "missing tensor .* and 5 more$"),
     "unexpected": (lambda t: t | {"model.layers.9.x": np.zeros(1, np.float32)}, "unexpected tensor 'model.layers.9.x'$"),
-    "shape": (lambda t: t | {QUERY: t[QUERY][:-1]}, rf"{QUERY}: expected shape \[128, 32\] as config.json says, got \[127, 32\]"),
+    "shape": (
+        lambda t: t | {QUERY: t[QUERY][:-1]},
+        rf"model\.safetensors: {QUERY}: expected shape \[128, 32\] as config.json says, got \[127, 32\]",
+    ),
     "rank": (lambda t: t | {QUERY: t[QUERY].reshape(-1)}, r"expected shape \[128, 32\] as config.json says, got \[4096\]"),
 }
 
@@ -193,17 +246,13 @@ def test_tensors_that_do_not_fit_the_config_are_named(folder, tmp_path, case):
         hajax.models.load(rewrite(folder, change, tmp_path / "broken"))
 
 
-def test_a_dtype_that_no_model_has_is_named(folder, tmp_path):
-    target = tmp_path / "quantised"
-    shutil.copytree(folder, target)
-    path = target / "model.safetensors"
-    data = path.read_bytes()
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + length])
-    header[QUERY] |= {"dtype": "F8_E4M3"}
-    text = json.dumps(header).encode()
-    path.write_bytes(len(text).to_bytes(8, "little") + text + data[8 + length :])
-    with pytest.raises(ValueError, match=f"{QUERY}: expected dtype F32, F16, BF16, got F8_E4M3"):
+OTHER_DTYPES = {"F64": np.float64, "I64": np.int64, "U8": np.uint8, "BOOL": np.bool_, "F8_E4M3": ml_dtypes.float8_e4m3fn}
+
+
+@pytest.mark.parametrize("name", OTHER_DTYPES)
+def test_a_dtype_that_no_model_has_is_named(folder, tmp_path, name):
+    target = rewrite(folder, lambda t: t | {QUERY: t[QUERY].astype(OTHER_DTYPES[name])}, tmp_path / "quantised")
+    with pytest.raises(ValueError, match=rf"model\.safetensors: {QUERY}: expected dtype F32, F16, BF16, got {name}"):
         hajax.models.load(target)
 
 
@@ -221,6 +270,9 @@ def test_folders_that_are_none_are_named(folder, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama"}))
     with pytest.raises(ValueError, match="model_type: expected one of qwen3_5, qwen3_5_text, got 'llama'"):
         hajax.models.load(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": []}))
+    with pytest.raises(ValueError, match=r"model_type: expected one of qwen3_5, qwen3_5_text, got \[\]"):
+        hajax.models.load(tmp_path)
     with pytest.raises(ValueError, match="dtype: expected None or one of float32, bfloat16, float16, got 'int8'"):
         hajax.models.load(folder, "int8")
 
@@ -235,16 +287,17 @@ def test_weights_that_do_not_fit_are_not_saved(params, tmp_path, change, message
     assert os.listdir(tmp_path / "out") == []
 
 
-def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(params, tmp_path):
+def test_an_interrupted_write_leaves_the_old_file_and_nothing_else(params, tmp_path, monkeypatch):
     qwen3_5.save(tmp_path, params, TINY)
     before = (tmp_path / "model.safetensors").read_bytes()
 
-    class Interrupts(dict):
-        def values(self):
-            raise KeyboardInterrupt
+    def interrupted(tensors, path, metadata):
+        Path(path).write_bytes(before[:100])
+        raise KeyboardInterrupt
 
+    monkeypatch.setattr("safetensors.numpy.save_file", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        _safetensors.write(str(tmp_path / "model.safetensors"), Interrupts(a=np.zeros(3, np.float32)), {})
+        qwen3_5.save(tmp_path, params, TINY)
     assert (tmp_path / "model.safetensors").read_bytes() == before
     assert sorted(os.listdir(tmp_path)) == ["config.json", "generation_config.json", "model.safetensors"]
 

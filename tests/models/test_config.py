@@ -58,6 +58,7 @@ WRONG = [
     ({"model_type": "qwen3_5_moe"}, "model_type: expected one of qwen3_5, qwen3_5_text, got 'qwen3_5_moe'"),
     ({"model_type": None}, "model_type: expected one of .* got None"),
     ({"architectures": ["LlamaForCausalLM"]}, r"architectures: expected one of .* got \['LlamaForCausalLM'\]"),
+    ({"architectures": 5}, r"architectures: expected one of .* got 5"),
     ({"hidden_size": 0}, "hidden_size: expected a positive integer, got 0"),
     ({"hidden_size": "32"}, "hidden_size: expected a positive integer, got '32'"),
     ({"vocab_size": True}, "vocab_size: expected a positive integer, got True"),

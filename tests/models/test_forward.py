@@ -1,7 +1,6 @@
 """Prefill, decode and forward agree with one another however a text is cut, padded or batched."""
 
 import dataclasses
-import functools
 
 import jax
 import jax.numpy as jnp
@@ -9,10 +8,11 @@ import numpy as np
 import pytest
 from hajax.models import qwen3_5
 from hajax.models.qwen3_5.config import LINEAR
-from tiny_models import TINY, assert_same, assert_same_cache, draw, programs, random_params
+from tiny_models import TINY, assert_same, assert_same_cache, draw, programs, quick_jit, random_params
 
 WIDTH = 80  # one program for everything up to it, over a chunk of the kernels
 CAPACITY = 96
+ROWS = 6
 
 
 def padded(tokens, width=WIDTH):
@@ -29,7 +29,7 @@ def whole(params):
 
 def test_forward_equals_prefill(params, whole):
     tokens, logits, _ = whole
-    assert_same(jax.jit(functools.partial(qwen3_5.forward, config=TINY))(params, tokens=tokens), logits)
+    assert_same(quick_jit(lambda p, t: qwen3_5.forward(p, TINY, t))(params, tokens), logits)
 
 
 def test_the_plain_path_equals_the_native_one(params, whole):
@@ -49,13 +49,14 @@ def test_a_prompt_in_two_calls_equals_one_call(params, whole, split):
     assert_same_cache(both, cache)
 
 
-def test_two_unpadded_calls_equal_one_call(params, whole):
+def test_unpadded_calls_of_two_tokens_equal_one_call(params, whole):
     tokens, logits, cache = whole
-    read = programs(TINY)[0]
-    first, half = read(params, tokens[:, :2], qwen3_5.init_cache(TINY, 1, CAPACITY))
-    second, both = read(params, tokens[:, 2:], half)
-    assert_same(jnp.concatenate([first, second], axis=1), logits)
-    assert_same_cache(both, cache)
+    state, found = qwen3_5.init_cache(TINY, 1, CAPACITY), []
+    for start in range(0, tokens.shape[1], 2):
+        part, state = programs(TINY)[0](params, tokens[:, start : start + 2], state)
+        found.append(part)
+    assert_same(np.concatenate(found, axis=1), logits)
+    assert_same_cache(state, cache)
 
 
 def test_decoding_token_by_token_equals_prefill(params, whole):
@@ -80,10 +81,10 @@ def test_padding_to_a_bucket_leaves_no_trace(params, whole):
 
 def test_a_row_of_a_batch_equals_the_row_alone(params):
     lengths = np.array([1, 2, 3, 17, 64, 80], np.int32)
-    tokens = draw(2, len(lengths), WIDTH)
+    tokens = draw(2, ROWS, WIDTH)
     read, last, decode = programs(TINY)
-    together, cache = read(params, tokens, qwen3_5.init_cache(TINY, len(lengths), CAPACITY), lengths)
-    short, _ = last(params, tokens, qwen3_5.init_cache(TINY, len(lengths), CAPACITY), lengths)
+    together, cache = read(params, tokens, qwen3_5.init_cache(TINY, ROWS, CAPACITY), lengths)
+    short, _ = last(params, tokens, qwen3_5.init_cache(TINY, ROWS, CAPACITY), lengths)
     following, _ = decode(params, tokens[:, 0], cache)
     for row, length in enumerate(lengths):
         alone, own = read(params, tokens[row : row + 1], qwen3_5.init_cache(TINY, 1, CAPACITY), lengths[row : row + 1])
@@ -112,26 +113,19 @@ def test_a_kept_cache_resumes_as_if_nothing_had_come_after_it(params, whole):
     assert_same(again[:, :6], logits[:, 64:])
 
 
-def test_donated_caches_give_the_same_tokens(params, whole):
-    tokens, logits, _ = whole
-    step = jax.jit(functools.partial(qwen3_5.decode, config=TINY), donate_argnames="cache")
-    state = qwen3_5.init_cache(TINY, 1, CAPACITY)
-    for index in range(6):
-        found, state = step(params, token=tokens[:, index], cache=state)
-        assert_same(found, logits[:, index])
-
-
-def test_logits_past_the_capacity_are_nan_not_plausible(params, whole):
-    tokens, _, _ = whole
+def test_logits_past_the_capacity_are_nan_not_plausible(params):
+    tokens = draw(2, ROWS, WIDTH)
     _, last, decode = programs(TINY)
-    cache = qwen3_5.init_cache(TINY, 2, WIDTH)
-    rows = np.repeat(padded(tokens), 2, axis=0)
-    _, cache = last(params, rows, cache, np.array([WIDTH, WIDTH - 1]))
-    found, cache = decode(params, rows[:, 0], cache)
+    cache = qwen3_5.init_cache(TINY, ROWS, CAPACITY)
+    _, cache = last(params, tokens, cache, np.full(ROWS, WIDTH, np.int32))
+    rest = CAPACITY - WIDTH
+    filled, cache = last(params, tokens, cache, np.array([rest, rest - 1, rest + 1, 0, 1, WIDTH], np.int32))
+    assert np.isfinite(filled).all(axis=1).tolist() == [True, True, False, True, True, False]
+    found, cache = decode(params, tokens[:, 0], cache)
+    assert np.isfinite(found).all(axis=1).tolist() == [False, True, False, True, True, False]
     assert np.isnan(found[0]).all()
-    assert np.isfinite(found[1]).all()
-    with pytest.raises(ValueError, match="at most the cache's capacity of 80 tokens, got 90"):
-        qwen3_5.prefill(params, TINY, jnp.zeros((2, 90), jnp.int32), cache)
+    with pytest.raises(ValueError, match="at most the cache's capacity of 96 tokens, got 97"):
+        qwen3_5.prefill(params, TINY, jnp.zeros((ROWS, 97), jnp.int32), cache)
 
 
 def test_bfloat16_stays_near_float32_and_keeps_states_wide(params, whole):
@@ -158,7 +152,7 @@ def test_gradients_reach_every_weight_and_are_finite(params):
         logits = jax.nn.log_softmax(qwen3_5.forward(weights, tied, tokens))
         return -jnp.mean(jnp.take_along_axis(logits[:, :-1], tokens[:, 1:, None], axis=-1))
 
-    for path, leaf in jax.tree_util.tree_leaves_with_path(jax.jit(jax.grad(loss))(weights)):
+    for path, leaf in jax.tree_util.tree_leaves_with_path(quick_jit(jax.grad(loss))(weights)):
         assert np.isfinite(leaf).all(), path
         assert np.abs(leaf).max() > 0, path
 

@@ -4,14 +4,16 @@ import dataclasses
 import itertools
 
 import hajax.models
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hajax.models import Sampling, _generate, qwen3_5
 from tiny_models import TINY, draw, programs
 
+from hajax.ops import _options
+
 PROMPT = draw(1, 70)
+THREE = [PROMPT.tolist(), PROMPT[:3].tolist(), PROMPT[:33].tolist()]  # batches are of three: programs are shared
 
 
 def by_hand(params, prompt, count):
@@ -32,6 +34,7 @@ def small_buckets(monkeypatch):
 
 
 def test_greedy_generation_equals_prefill_and_decode_by_hand(model, params):
+    """The model's programs take over (donate) the caches that they are handed; those by hand copy."""
     assert model.generate(PROMPT, max_new_tokens=10).tolist() == [by_hand(params, PROMPT, 10)]
 
 
@@ -43,7 +46,7 @@ def test_ids_come_in_any_form(model, params, form):
 
 
 def test_rows_of_different_lengths_generate_as_they_do_alone(model, params):
-    rows = [PROMPT.tolist(), PROMPT[:3].tolist(), PROMPT[:33].tolist()]
+    rows = THREE
     expected = [by_hand(params, np.array(row, np.int32), 6) for row in rows]
     assert model.generate(rows, max_new_tokens=6).tolist() == expected
     padded = np.stack([np.pad(row, (0, 75 - len(row)), constant_values=60) for row in rows])
@@ -56,13 +59,14 @@ def test_a_prompt_in_many_chunks_generates_the_same(model, params, small_buckets
     assert model.generate(rows, max_new_tokens=4).tolist() == expected
 
 
-def test_logits_in_chunks_equal_forward(model, params, small_buckets):
+def test_logits_in_chunks_equal_one_prefill(model, params, small_buckets):
     tokens, lengths = draw(3, 2, 21), np.array([21, 6])
     found = model.logits(tokens, lengths=lengths)
     assert (found.shape, found.dtype) == ((2, 21, TINY.vocab_size), np.float32)
-    expected = jax.jit(lambda p, t: qwen3_5.forward(p, TINY, t))(params, tokens)
     for row, length in enumerate(lengths):
-        np.testing.assert_allclose(found[row, :length], expected[row, :length], rtol=2e-4, atol=2e-4)
+        padded, cache = np.pad(tokens[row : row + 1], ((0, 0), (0, 59))), qwen3_5.init_cache(TINY, 1, 96)
+        expected, _ = programs(TINY)[0](params, padded, cache, lengths[row : row + 1])
+        np.testing.assert_allclose(found[row, :length], expected[0, :length], rtol=2e-4, atol=2e-4)
     assert (found[1, 6:] == 0).all()
 
 
@@ -79,21 +83,21 @@ def test_every_prompt_length_is_covered_by_few_programs():
 
 
 def test_a_second_prompt_of_the_same_bucket_compiles_nothing(model):
-    model.generate(PROMPT[:50], max_new_tokens=2)
+    model.generate(PROMPT[:65], max_new_tokens=2)
     before = len(model._programs)
-    model.generate(PROMPT[:64], max_new_tokens=3)
+    model.generate(PROMPT, max_new_tokens=3)
     assert len(model._programs) == before
 
 
 def test_a_row_stops_at_its_end_token_and_repeats_it(model, params):
-    rows = [PROMPT.tolist(), PROMPT[:33].tolist()]
+    rows = THREE
     free = model.generate(rows, max_new_tokens=8)
     end = int(free[0, 2])
     counts = [int(np.flatnonzero(row == end)[0]) + 1 if end in row else 8 for row in free]
     seen = []
     result = model.complete(rows, max_new_tokens=8, eos=end, on_tokens=lambda token, fresh: seen.append((token, fresh)))
     assert result.counts.tolist() == counts
-    assert result.tokens.shape == (2, max(counts))
+    assert result.tokens.shape == (3, max(counts))
     assert result.new_tokens == sum(counts)
     for row, count in enumerate(counts):
         assert result.tokens[row, :count].tolist() == free[row, :count].tolist()
@@ -117,14 +121,22 @@ def test_end_tokens_come_from_the_generation_config_else_the_config(params, tmp_
     assert hajax.models.load(tmp_path).eos == expected
 
 
+def test_an_end_token_that_is_no_id_is_named(params, folder, tmp_path):
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).symlink_to(folder / name)
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [5, "</s>"]}')
+    with pytest.raises(ValueError, match=r"generation_config\.json: eos_token_id: expected an integer .*, got '</s>'"):
+        hajax.models.load(tmp_path)
+
+
 def test_sampling_repeats_under_a_seed_and_differs_under_another(model):
     options = {"max_new_tokens": 12, "temperature": 1.5, "top_k": 40, "top_p": 0.95}
     one = model.generate(PROMPT, seed=1, **options)
     assert one.tolist() == model.generate(PROMPT, seed=1, **options).tolist()
     assert one.tolist() != model.generate(PROMPT, seed=2, **options).tolist()
-    two = model.generate(np.stack([PROMPT, PROMPT]), seed=1, **options)
-    assert two[0].tolist() == one[0].tolist()
-    assert two[1].tolist() != two[0].tolist()
+    rows = model.generate(np.stack([PROMPT] * 3), seed=1, **options)
+    assert rows[0].tolist() == one[0].tolist()
+    assert len({tuple(row) for row in rows.tolist()}) == 3
 
 
 def test_sampling_one_candidate_is_greedy(model):
@@ -134,10 +146,10 @@ def test_sampling_one_candidate_is_greedy(model):
 
 
 def test_a_generation_counts_what_it_did(model):
-    result = model.complete([PROMPT[:5], PROMPT[:3]], max_new_tokens=4, sampling=Sampling())
-    assert (result.prompt_tokens, result.new_tokens) == (8, 8)
-    assert result.prefill_tokens_per_second == pytest.approx(8 / result.prefill_seconds)
-    assert result.decode_tokens_per_second == pytest.approx(6 / result.decode_seconds)
+    result = model.complete(THREE, max_new_tokens=4, sampling=Sampling())
+    assert (result.prompt_tokens, result.new_tokens) == (106, 12)
+    assert result.prefill_tokens_per_second == pytest.approx(106 / result.prefill_seconds)
+    assert result.decode_tokens_per_second == pytest.approx(9 / result.decode_seconds)
     assert model.complete(PROMPT, max_new_tokens=1).decode_tokens_per_second == 0
 
 
@@ -150,13 +162,14 @@ def test_an_interrupt_ends_the_loop_and_the_model_stays_usable(model, params):
     assert model.generate(PROMPT, max_new_tokens=3).tolist() == [by_hand(params, PROMPT, 3)]
 
 
-def test_the_whole_context_may_be_used_but_not_one_token_more(model):
-    long = draw(5, 510)
+def test_the_whole_context_may_be_used_but_not_one_token_more(model, monkeypatch):
+    monkeypatch.setattr(_generate, "BUCKETS", (64, 128))
+    long = draw(5, 254)
     assert model.generate(long, max_new_tokens=2).shape == (1, 2)
-    with pytest.raises(ValueError, match="at most max_position_embeddings=512, got 510 prompt tokens and 3 new ones"):
+    with pytest.raises(ValueError, match="at most max_position_embeddings=256, got 254 prompt tokens and 3 new ones"):
         model.generate(long, max_new_tokens=3)
-    with pytest.raises(ValueError, match=r"at most max_position_embeddings=512, got 513 prompt tokens$"):
-        model.logits(draw(5, 513))
+    with pytest.raises(ValueError, match=r"at most max_position_embeddings=256, got 257 prompt tokens$"):
+        model.logits(draw(5, 257))
 
 
 WRONG = [
@@ -174,7 +187,10 @@ WRONG = [
     ({"tokens": [[1, 2], [3]], "lengths": [2, 1]}, "rows of different lengths beside `lengths`"),
     ({"tokens": [1], "max_new_tokens": 0}, "max_new_tokens: expected an integer >= 1, got 0"),
     ({"tokens": [1], "max_new_tokens": 2.0}, "max_new_tokens: expected an integer >= 1, got 2.0"),
+    ({"tokens": [1], "max_new_tokens": 10**10}, "at most max_position_embeddings=256, got 1 prompt tokens and 10000000000 new"),
     ({"tokens": [1], "top_p": 2.0}, "top_p: expected a number"),
+    ({"tokens": [1], "eos": 1.5}, "eos: expected an integer or a list of them, got 1.5"),
+    ({"tokens": [1], "eos": "</s>"}, "eos: expected an integer or a list of them, got '</s>'"),
 ]
 
 
@@ -197,6 +213,29 @@ def test_an_unknown_implementation_is_named(folder):
 def test_a_folder_without_a_tokenizer_works_until_text_is_asked_for(model):
     with pytest.raises(FileNotFoundError, match=r"tokenizer\.json: no such file .*token ids work without one"):
         _ = model.tokenizer
+
+
+def test_an_implementation_chosen_around_a_call_is_the_one_that_runs(params):
+    lowered = []
+
+    class Lowers:
+        """Stands for what compiles, and remembers the choice that was in force."""
+
+        def __init__(self, function, **options):
+            pass
+
+        def lower(self, params, tokens, cache, lengths):
+            lowered.append(_options.chosen_implementation(None))
+            return self
+
+        def compile(self):
+            return lambda params, tokens, cache, lengths: (jnp.zeros((*tokens.shape, TINY.vocab_size)), cache)
+
+    model = hajax.models.Model(qwen3_5, TINY, params, folder="", eos=(), implementation=None, jit=Lowers)
+    for choice in ("xla", "cpu", "xla", "cpu"):
+        with hajax.use(implementation=choice):
+            model.logits(PROMPT[:4])
+    assert lowered == ["xla", "cpu"]
 
 
 def test_a_loaded_model_says_which_plans_it_ran(folder):

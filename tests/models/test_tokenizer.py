@@ -95,6 +95,7 @@ def with_template(folder, target, template):
         ("{% if %}", "the chat template failed"),
         ("{{ messages.__class__.__mro__ }}", "the chat template failed: access to attribute '__class__'"),
         ("{{ messages.append(1) }}", "the chat template failed"),
+        ("{{ 1 + 'a' }}", "the chat template failed"),
     ],
 )
 def test_a_template_that_fails_or_reaches_out_is_refused(folder, tmp_path, template, message):
@@ -126,6 +127,9 @@ def test_what_is_absent_or_broken_is_named(folder, tmp_path):
     assert not plain.has_chat_template
     with pytest.raises(ValueError, match="no chat template"):
         plain.apply_chat_template([])
+    (tmp_path / "tokenizer_config.json").write_text('{"chat_template": [3]}')
+    with pytest.raises(ValueError, match=r"tokenizer_config\.json: expected text, or a list of name and template"):
+        Tokenizer(tmp_path)
     (tmp_path / "tokenizer_config.json").write_text("[]")
     with pytest.raises(ValueError, match=r"tokenizer_config\.json: expected a JSON object, got list"):
         Tokenizer(tmp_path)

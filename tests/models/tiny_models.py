@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from hajax.models import qwen3_5
 from hajax.models.qwen3_5.config import FULL, LINEAR
-from hajax.models.qwen3_5.weights import record_leaves
+from hajax.models.qwen3_5.weights import from_leaves, record_leaves
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(os.environ.get("HAJAX_GOLDEN", ROOT.parent / "shared" / "golden"))
@@ -27,7 +27,7 @@ TINY = qwen3_5.Config(
     linear_num_value_heads=6,
     linear_key_head_dim=8,
     linear_value_head_dim=16,
-    max_position_embeddings=512,
+    max_position_embeddings=256,
     partial_rotary_factor=0.25,
     tie_word_embeddings=False,
     initializer_range=0.2,
@@ -48,16 +48,22 @@ def random_params(config, seed, dtype=np.float32):
         else:
             leaf = generator.normal(0, config.initializer_range * (2 if "conv1d" in record.name else 1), record.shape)
         leaves.append(jnp.asarray(leaf, np.float32 if record.wide else dtype))
-    return jax.tree.unflatten(jax.tree.structure(jax.eval_shape(lambda: qwen3_5.init(config, jax.random.key(0)))), leaves)
+    return from_leaves(config, leaves)
+
+
+def quick_jit(function):
+    """For what a function means, not how fast it is: compiles in half the time or less. Models are tested as users run them."""
+    return jax.jit(function, compiler_options={"xla_backend_optimization_level": 0})
 
 
 @functools.cache
 def programs(config, implementation=None):
     """(prefill of all logits, of last logits, decode), jitted, for a config."""
+    chosen = {"implementation": implementation}
     return (
-        jax.jit(lambda p, t, c, n=None: qwen3_5.prefill(p, config, t, c, lengths=n, logits="all", implementation=implementation)),
-        jax.jit(lambda p, t, c, n=None: qwen3_5.prefill(p, config, t, c, lengths=n, implementation=implementation)),
-        jax.jit(lambda p, t, c: qwen3_5.decode(p, config, t, c, implementation=implementation)),
+        quick_jit(lambda p, t, c, n=None: qwen3_5.prefill(p, config, t, c, lengths=n, logits="all", **chosen)),
+        quick_jit(lambda p, t, c, n=None: qwen3_5.prefill(p, config, t, c, lengths=n, **chosen)),
+        quick_jit(lambda p, t, c: qwen3_5.decode(p, config, t, c, **chosen)),
     )
 
 
