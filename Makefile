@@ -26,7 +26,7 @@ demo: $(STAMP)
 	@$(RUN)/hajax generate --prompt-file models/demo/prompt.txt --max-new-tokens 160 --temperature 0.7 --top-p 0.95 --seed 7
 
 test: $(STAMP)
-	$(RUN)/pytest
+	$(RUN)/pytest -q -n auto --maxprocesses 4
 
 check: $(STAMP)
 	@sh scripts/lint $(RUN)
