@@ -70,7 +70,8 @@ def _default_lowering(ctx: Any, *operands: Any, static: Static) -> Any:
 
 
 def _cpu_lowering(ctx: Any, *operands: Any, static: Static) -> Any:
-    if static.implementation == "xla" or not _native.available(required=static.implementation == "cpu"):
+    empty = any(size == 0 for size in ctx.avals_in[2].shape)  # vmap over nothing: no plan serves that
+    if empty or static.implementation == "xla" or not _native.available(required=static.implementation == "cpu"):
         return _lower_reference(ctx, *operands, static=static)
     return _lower_native(ctx, *operands, static=static)
 
@@ -86,8 +87,9 @@ def _batch(operands: tuple[jax.Array, ...], axes: tuple[int | None, ...], *, sta
         jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
         for x, axis in zip(operands, axes, strict=True)
     ]
-    results = delta_rule_p.bind(*(x.reshape(-1, *x.shape[2:]) for x in rows), static=static)
-    return [y.reshape(size, -1, *y.shape[1:]) for y in results], [0, 0]
+    results = delta_rule_p.bind(*(x.reshape(size * x.shape[1], *x.shape[2:]) for x in rows), static=static)
+    like = (rows[2], rows[5])  # output and state have as many rows as value and state
+    return [y.reshape(size, x.shape[1], *y.shape[1:]) for y, x in zip(results, like, strict=True)], [0, 0]
 
 
 batching.primitive_batchers[delta_rule_p] = _batch

@@ -62,7 +62,7 @@ def _split(x: jax.Array, heads: tuple[int, int], axis: int) -> jax.Array:
 
 
 def _merge(x: jax.Array, axis: int) -> jax.Array:
-    return x.reshape(*x.shape[:axis], -1, *x.shape[axis + 2 :])
+    return x.reshape(*x.shape[:axis], x.shape[axis] * x.shape[axis + 1], *x.shape[axis + 2 :])
 
 
 def _masked(tokens: tuple[jax.Array, ...], inside: jax.Array) -> tuple[jax.Array, ...]:

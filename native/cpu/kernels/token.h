@@ -50,11 +50,15 @@ HJ_INLINE void write_state(const float* from, float* to, int64_t pitch, int64_t 
   }
 }
 
-template <class I>
+// a . b in double: the first token of a fresh state reads nothing but q . k, which may be far smaller than its terms.
 HJ_INLINE float dot(const float* a, const float* b, int64_t n) {
-  F<kNarrowest> products{};
-  for (int64_t i = 0; i < n; i += kNarrowest) products += load<kNarrowest>(a + i) * load<kNarrowest>(b + i);
-  return sum<kNarrowest>(products);
+  constexpr int kSums = 4;  // independent, as the additions of one would wait for each other
+  double sums[kSums] = {};
+  for (int64_t i = 0; i < n; i += kSums) {
+    HJ_UNROLL
+    for (int j = 0; j < kSums; ++j) sums[j] += static_cast<double>(a[i + j]) * static_cast<double>(b[i + j]);
+  }
+  return static_cast<float>((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
 // One token of one value head on columns [first, first + columns); the states point at the first of them. `row` is the
@@ -73,7 +77,7 @@ HJ_INLINE void step_token(const Problem& p, const Span& s, int64_t row, int64_t 
   const float beta = p.call.beta[index];
   const float decay = p.decays ? exp_nonpositive<kNarrowest>(splat<kNarrowest>(p.call.log_decay[index]))[0] : 1.0f;
   read_state<I>(state_in, pitch, dim, columns, key, query, key_sums, query_sums);
-  const float overlap = dot<I>(query, key, dim);
+  const float overlap = dot(query, key, dim);
   const float correction = p.delta ? decay : 0.0f;
   over_columns<I::W>(columns, [&](auto width, int64_t c) HJ_INLINE_LAMBDA {
     constexpr int V = decltype(width)::value;
