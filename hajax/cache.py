@@ -18,7 +18,10 @@ LAYOUT = "v1"
 
 def _base() -> Path | None:
     """The cache of hajax on this machine, or None when the disk is switched off."""
-    if os.environ.get("HAJAX_CACHE", "1") == "0":
+    switch = os.environ.get("HAJAX_CACHE", "1")
+    if switch not in ("0", "1"):
+        raise ValueError(f"HAJAX_CACHE: expected 0 or 1, got {switch!r}")
+    if switch == "0":
         return None
     return Path(os.environ.get("HAJAX_CACHE_DIR") or platformdirs.user_cache_dir("hajax"))
 

@@ -2,8 +2,11 @@
 
 import json
 import os
+import signal
 import sys
 import threading
+import traceback
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
@@ -18,6 +21,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 cache_app = typer.Typer(name="cache", help="The plans stored on this machine.", no_args_is_help=True)
 app.add_typer(cache_app)
@@ -29,9 +33,22 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show tracebacks.")]
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from hajax import __version__
+
+        print(__version__)
+        raise typer.Exit()
+
+
 @app.callback()
-def _common(context: typer.Context, debug: Debug = False) -> None:
-    context.obj = {"debug": debug}
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    pass
 
 
 @app.command()
@@ -164,7 +181,7 @@ def cache_clear(debug: Debug = False) -> None:
 
 
 def _interruptible(work: Callable[[], _Result]) -> _Result:
-    """Runs `work` on another thread, so that Ctrl-C is seen at once, during a compilation in C++ too."""
+    """Runs `work` on another thread, so that this one sees Ctrl-C at once, during a compilation in C++ too."""
     outcome: list[_Result] = []
     failure: list[BaseException] = []
 
@@ -176,44 +193,61 @@ def _interruptible(work: Callable[[], _Result]) -> _Result:
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(timeout=0.1)
-    except KeyboardInterrupt:
-        print(file=sys.stderr)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(_INTERRUPTED)  # the thread cannot be stopped, and whatever it writes, it writes whole or not at all
+    while thread.is_alive():
+        thread.join(timeout=0.1)
     if failure:
         raise failure[0]
     return outcome[0]
 
 
+def _interrupt(*_: Any) -> NoReturn:
+    """Ctrl-C ends the process here and now: an exception could be swallowed by whatever C++ or a finaliser is under way.
+
+    Nothing is left half-written, as files are written under a temporary name and renamed.
+    """
+    os.write(2, b"\n")
+    os._exit(_INTERRUPTED)
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning is one line, without the code that gave it."""
+    line = " ".join(str(message).split()).removeprefix("hajax: ").removeprefix("hajax ")
+    if "persistent compilation cache" in line:
+        line += "; `hajax cache clear` removes what is damaged"
+    print(f"hajax: warning: {line}", file=sys.stderr)
+
+
 def _fail(error: BaseException, debug: bool) -> NoReturn:
     if debug:
-        raise error
-    line = " ".join(str(error).split()) or type(error).__name__
-    print(f"hajax: error: {line}", file=sys.stderr)
+        traceback.print_exception(error)
+    else:
+        line = " ".join(str(error).split()) or type(error).__name__
+        print(f"hajax: error: {line}", file=sys.stderr)
     sys.exit(2)
 
 
 def main() -> None:
     """Entry point of the `hajax` command."""
     debug = "--debug" in sys.argv
-    import warnings
-
-    if not debug:  # a warning is one line, without the code that gave it
-        warnings.showwarning = lambda message, *_, **__: print(f"hajax: warning: {message}", file=sys.stderr)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, _interrupt)
+    if not debug:
+        warnings.showwarning = _show_warning
     try:
-        app(standalone_mode=True)
-    except KeyboardInterrupt:
-        print(file=sys.stderr)
-        sys.exit(_INTERRUPTED)
+        sys.exit(app(standalone_mode=False))
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
     except (ValueError, TypeError, OSError, RuntimeError, NotImplementedError, MemoryError) as error:
         _fail(error, debug)
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # the command line parser's own errors have it
+            raise
+        text = error.format_message()
+        if type(error).__name__ == "NoArgsIsHelpError":
+            print(text, file=sys.stderr)
+            sys.exit(2)
+        _fail(ValueError(f"{text} (hajax --help says what there is)"), debug)
 
 
 if __name__ == "__main__":

@@ -72,6 +72,9 @@ def parse(text: str) -> Case:
     for name, allowed in (("dtype", tuple(_DTYPES)), ("decay", DECAYS), ("beta", BETAS), ("keys", KEYS)):
         if values.get(name, allowed[0]) not in allowed:
             raise ValueError(f"case: expected {name} to be one of {allowed}, got {values[name]!r}")
+    for name in ("tokens", "batch", "key_heads", "value_heads", "key_dim", "value_dim"):
+        if values.get(name, 1) < 1:
+            raise ValueError(f"case: expected {name} >= 1, got {values[name]}")
     return Case(**values)
 
 

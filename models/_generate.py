@@ -105,6 +105,11 @@ def run(
             following, cache = steps.advance(token, step + 1, cache)
         wait(token)
         column = np.array(token)
+        if (column < 0).any():  # NO_TOKEN of the samplers
+            row = int(np.argmin(column))
+            raise ValueError(
+                f"logits: expected numbers, got NaN in row {row} at new token {step} (NaN in the weights, or an overflow)"
+            )
         if columns:
             column = np.where(ended, columns[-1], column)
         columns.append(column)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+NO_TOKEN = -1  # in place of a token when there is none to choose
 _PROBABILITY_BITS = 30  # float32 bits of a number in [0, 1] stay below 2^30
 
 
@@ -42,18 +43,25 @@ class Sampling:
 
 
 def greedy_tokens(logits: jax.Array) -> jax.Array:
-    """logits [B, V] -> [B] int32."""
-    return jnp.argmax(logits, axis=-1).astype(jnp.int32)
+    """logits [B, V] -> [B] int32; NO_TOKEN where a logit is NaN."""
+    return _unless_nan(logits, jnp.argmax(logits, axis=-1))
 
 
 def sampled_tokens(
     logits: jax.Array, seed: jax.Array, step: jax.Array, temperature: jax.Array, top_k: jax.Array, top_p: jax.Array
 ) -> jax.Array:
-    """logits [B, V] fp32 and scalars -> [B] int32. A draw depends on (seed, step, row) and the row's logits alone."""
+    """logits [B, V] fp32 and scalars -> [B] int32; NO_TOKEN where a logit is NaN.
+
+    A draw depends on (seed, step, row) and the row's logits alone.
+    """
     kept = kept_probabilities(logits, temperature, top_k, top_p)
     key = jax.random.fold_in(jax.random.key(seed), step)
     keys = jax.vmap(lambda row: jax.random.fold_in(key, row))(jnp.arange(logits.shape[0]))
-    return jax.vmap(jax.random.categorical)(keys, jnp.log(kept)).astype(jnp.int32)
+    return _unless_nan(logits, jax.vmap(jax.random.categorical)(keys, jnp.log(kept)))
+
+
+def _unless_nan(logits: jax.Array, token: jax.Array) -> jax.Array:
+    return jnp.where(jnp.isnan(logits).any(axis=-1), NO_TOKEN, token).astype(jnp.int32)
 
 
 def kept_probabilities(logits: jax.Array, temperature: jax.Array, top_k: jax.Array, top_p: jax.Array) -> jax.Array:

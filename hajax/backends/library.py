@@ -18,6 +18,7 @@ from hajax.targets import CpuTarget
 
 LIBRARY = "libhajax_cpu.so"
 ALIGNMENT = 64
+MAX_THREADS = 4096
 
 
 class LibraryError(RuntimeError):
@@ -35,7 +36,8 @@ class Library:
             self.lib: Any = self.ffi.dlopen(str(path))
             built_with = self.ffi.string(self.lib.hajax_abi_digest()).decode()
         except (OSError, AttributeError) as error:
-            raise LibraryError(f"{path}: cannot be loaded ({error})") from None
+            reason = str(error).split(".  Additionally")[0]  # cffi goes on about how it searched
+            raise LibraryError(f"{path}: cannot be loaded ({reason})") from None
         if built_with != abi.digest():
             raise LibraryError(
                 f"{path}: expected to be built with hajax/abi {abi.digest()[:12]} as this package has, got {built_with[:12]}; "
@@ -70,7 +72,8 @@ def open_library() -> Library:
 @functools.cache
 def _open(path: Path) -> Library:
     if not path.is_file():
-        raise LibraryError(f"{path}: no such file; install hajax with a C++ compiler at hand (pip install .)")
+        remedy = "HAJAX_LIBRARY names it" if os.environ.get("HAJAX_LIBRARY") else "install hajax with a C++ compiler at hand"
+        raise LibraryError(f"{path}: no such file ({remedy})")
     return Library(path)
 
 
@@ -88,8 +91,8 @@ def cpu_target() -> CpuTarget:
     if isa not in available:
         raise ValueError(f"HAJAX_CPU_ISA: expected one of {available} as this CPU runs, got {isa!r}")
     text = os.environ.get("HAJAX_CPU_THREADS")
-    if text is not None and not (text.isascii() and text.isdigit() and int(text) >= 1):
-        raise ValueError(f"HAJAX_CPU_THREADS: expected a positive integer, got {text!r}")
+    if text is not None and not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_THREADS):
+        raise ValueError(f"HAJAX_CPU_THREADS: expected an integer from 1 to {MAX_THREADS}, got {text!r}")
     return CpuTarget(
         isa=isa,
         panel=int(library.lib.hajax_cpu_panel(abi.table("isas")[isa])),
@@ -108,6 +111,8 @@ def _bf16_dot_pays() -> bool:
     per cent slower with it. HAJAX_CPU_BF16_DOT=0|1 decides otherwise.
     """
     if (named := os.environ.get("HAJAX_CPU_BF16_DOT")) is not None:
+        if named not in ("0", "1"):
+            raise ValueError(f"HAJAX_CPU_BF16_DOT: expected 0 or 1, got {named!r}")
         return named == "1"
     try:
         return "AuthenticAMD" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")

@@ -59,10 +59,19 @@ def concrete(array: Any) -> np.ndarray | None:
     return None if isinstance(array, jax.core.Tracer) else np.asarray(array)
 
 
+def nan_where_wrong(bounds: jax.Array, tokens: Any, arrays: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+    """The arrays, or NaN throughout when some bound [B, N + 1] is outside [0, T] or descends.
+
+    Bounds may be known only when the program runs, where plain jnp cannot raise: NaN is loud, a plausible number is not.
+    """
+    good = (bounds[:, 0] >= 0).all() & (bounds[:, -1] <= tokens).all() & (bounds[:, 1:] >= bounds[:, :-1]).all()
+    return tuple(jnp.where(good, x, jnp.asarray(jnp.nan, x.dtype)) for x in arrays)
+
+
 def sequence_bounds(batch: Any, tokens: Any, lengths: Any, cu_seqlens: Any) -> tuple[jax.Array, Any]:
     """Bounds [B, N + 1] of the sequences in each row and N, from `lengths` [B], `cu_seqlens` [N + 1] or neither.
 
-    Values that are known while tracing are checked here; the kernel checks the others when it runs.
+    Values that are known while tracing are checked here; of others the kernel raises, and plain jnp makes NaN, when they run.
     """
     if lengths is not None and cu_seqlens is not None:
         raise ValueError("lengths and cu_seqlens: expected at most one of them, got both")
@@ -90,6 +99,9 @@ def sequence_bounds(batch: Any, tokens: Any, lengths: Any, cu_seqlens: Any) -> t
                 raise ValueError(f"cu_seqlens: expected to start at 0 and end at T={tokens}, got {known[0]} and {known[-1]}")
             if (known[1:] < known[:-1]).any():  # compared, not subtracted: unsigned differences wrap
                 raise ValueError(f"cu_seqlens: expected ascending values, got {known.tolist()}")
-        return cu_seqlens.astype(jnp.int32)[None], cu_seqlens.shape[0] - 1
+        cu_seqlens = cu_seqlens.astype(jnp.int32)
+        if known is None:  # ends that are wrong when it runs: bounds that no implementation takes for good
+            cu_seqlens = jnp.where((cu_seqlens[0] == 0) & (cu_seqlens[-1] == tokens), cu_seqlens, -1)
+        return cu_seqlens[None], cu_seqlens.shape[0] - 1
     zeros = jnp.zeros((batch, 1), jnp.int32)
     return jnp.concatenate([zeros, jnp.full((batch, 1), tokens, jnp.int32)], axis=1), 1

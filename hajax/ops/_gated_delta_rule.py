@@ -1,5 +1,6 @@
 """The gated delta rule (Gated DeltaNet): signature, checks, call. Yang, Kautz, Hatamizadeh, "Gated Delta Networks" (2024)."""
 
+import math
 from typing import Any
 
 import jax
@@ -161,6 +162,8 @@ def _static(
 ) -> Static:
     if scale is not None and not isinstance(scale, int | float | np.number):
         raise TypeError(f"scale: expected a number or None, got {type(scale).__name__}")
+    if scale is not None and not math.isfinite(scale):
+        raise ValueError(f"scale: expected a finite number or None, got {scale}")
     if l2norm_eps is not None and not (isinstance(l2norm_eps, int | float | np.number) and l2norm_eps >= 0):
         raise ValueError(f"l2norm_eps: expected a number >= 0 or None, got {l2norm_eps!r}")
     try:

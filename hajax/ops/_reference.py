@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from hajax.mechanisms import Mechanism
+from hajax.ops._arguments import nan_where_wrong
 from hajax.ops._solve import solve_unit_lower
 
 CHUNK = 64
@@ -54,7 +55,8 @@ def delta_rule(
         states = state.reshape(bounds.shape[0], bounds.shape[1] - 1, *state.shape[1:])
         output, final = jax.vmap(functools.partial(_packed, mechanism=mechanism))(tokens, states, bounds)
         final = final.reshape(state.shape)
-    return _merge(output, 2).astype(output_dtype), _merge(final, 1)
+    output, final = _merge(output, 2).astype(output_dtype), _merge(final, 1)
+    return nan_where_wrong(bounds, inside.shape[1], (output, final))
 
 
 def _split(x: jax.Array, heads: tuple[int, int], axis: int) -> jax.Array:

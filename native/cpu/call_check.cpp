@@ -75,7 +75,7 @@ Failure check_bounds(const hj_delta_call& call) {
     int32_t lowest = 0;
     for (int64_t n = 0; n <= call.sequences; ++n) {
       if (bounds[n] < lowest || bounds[n] > call.tokens) {
-        return bad("bounds[" + std::to_string(b) + "][" + std::to_string(n) + "]",
+        return bad("lengths or cu_seqlens, as bounds[" + std::to_string(b) + "][" + std::to_string(n) + "]",
                    std::to_string(lowest) + ".." + std::to_string(call.tokens) + " (ascending, at most tokens)",
                    std::to_string(bounds[n]));
       }

@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import ml_dtypes  # noqa: F401 (numpy learns bfloat16 from it)
+import numpy as np
 import pytest
 
 from hajax import cli
@@ -167,8 +169,40 @@ def test_an_unknown_model_type_is_one_line(hajax, tmp_path):
 
 
 def test_debug_shows_the_traceback(hajax):
-    with pytest.raises(FileNotFoundError):
-        hajax("generate", "--prompt", "x", "--model", "/nowhere/at/all", "--debug")
+    code, _, error = hajax("generate", "--prompt", "x", "--model", "/nowhere/at/all", "--debug")
+    assert code == 2
+    assert "Traceback" in error
+    assert "FileNotFoundError" in error
+
+
+@pytest.mark.parametrize("arguments", [("nonsense",), ("generate", "--max-new-tokens", 0), ("generate", "--nonsense")])
+def test_what_the_parser_refuses_is_one_line(hajax, arguments):
+    one_line_error(hajax(*arguments), str(arguments[-1] if arguments[-1] != 0 else "max-new-tokens"))
+
+
+def test_the_version_is_printed(hajax):
+    import hajax as package
+
+    assert hajax("--version")[:2] == (0, package.__version__ + "\n")
+
+
+def test_weights_with_nan_are_one_line(hajax, tmp_path):
+    from safetensors.numpy import load_file, save_file
+
+    folder = copy_of_demo(tmp_path / "model")
+    tensors = load_file(folder / "model.safetensors")
+    tensors["model.norm.weight"][:] = np.nan
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    one_line_error(hajax("generate", "--model", folder, "--prompt", "x", "--max-new-tokens", 3), "logits", "NaN")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("HAJAX_CPU_THREADS", "many"), ("HAJAX_CPU_THREADS", "99999999999"), ("HAJAX_CPU_ISA", "mmx"), ("HAJAX_CACHE", "maybe")],
+)
+def test_a_setting_of_the_environment_is_checked(hajax, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    one_line_error(hajax("check", "T=33 Hv=2", "--implementation", "cpu"), name, value)
 
 
 def test_doctor_says_what_is_there(hajax):
@@ -215,14 +249,18 @@ def test_cache_shows_and_clears_plans(hajax, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_generation_at_once_and_cleanly():
+@pytest.mark.parametrize("pause", [None, 1.0, 1.5, 2.5], ids=["generating", "1 s", "1.5 s", "2.5 s"])
+def test_ctrl_c_ends_it_at_once_and_cleanly(pause):
     command = [sys.executable, "-m", "hajax.cli", "generate", "--prompt", "She was", "--max-new-tokens", "4000"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.read(1)  # it has begun to print
-    process.send_signal(signal.SIGINT)
-    began = time.monotonic()
-    _, error = process.communicate(timeout=30)
-    assert time.monotonic() - began < 10
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        if pause is None:
+            assert process.stdout is not None
+            assert process.stdout.read(1)  # it has begun to print
+        else:
+            time.sleep(pause)
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        _, error = process.communicate(timeout=30)
+        assert time.monotonic() - began < 10
     assert process.returncode == 130
     assert "Traceback" not in error

@@ -3,7 +3,6 @@
 Every buffer stands between guard bytes and scratch starts as NaN; each run is checked to have been the ISA that was asked for.
 """
 
-import os
 import shutil
 import subprocess
 import threading
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 
 from hajax import abi
+from hajax.backends.library import library_path
 
 ROOT = Path(__file__).parents[2]
 GUARD = 256
@@ -34,16 +34,7 @@ def ffi():
 
 @cache
 def library():
-    places = [os.environ.get("HAJAX_LIBRARY"), ROOT / "build/libhajax_cpu.so", ROOT / "hajax/lib/libhajax_cpu.so"]
-    for place in places:
-        if place and Path(place).exists():
-            return ffi().dlopen(str(place))
-    try:
-        from importlib import resources
-
-        return ffi().dlopen(str(resources.files("hajax") / "lib" / "libhajax_cpu.so"))
-    except OSError as error:
-        pytest.skip(f"libhajax_cpu.so is not built: {error}")
+    return ffi().dlopen(str(library_path()))  # HAJAX_LIBRARY, else the installed one
 
 
 def isas():

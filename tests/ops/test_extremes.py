@@ -36,3 +36,32 @@ def test_vmap_over_nothing_gives_nothing(implementation):
     output, state = jax.vmap(run)(tokens, tokens, tokens, gates, gates)
     assert output.shape == (0, 1, 5, 2, 8)
     assert state.shape == (0, 1, 2, 8, 8)
+
+
+@pytest.mark.parametrize("implementation", ["cpu", "xla"])
+@pytest.mark.parametrize(
+    "bounds",
+    [{"lengths": [7]}, {"lengths": [-2]}, {"cu_seqlens": [0, 4]}, {"cu_seqlens": [1, 6]}, {"cu_seqlens": [0, 4, 2, 6]}],
+    ids=str,
+)
+def test_wrong_bounds_known_only_at_run_time_are_loud(bounds, implementation):
+    """The kernel raises, naming the argument; plain jnp, which cannot, gives NaN and nothing else."""
+    tokens, gates = jnp.ones((1, 6, 2, 8)), jnp.zeros((1, 6, 2))
+    name, values = next(iter(bounds.items()))
+
+    @jax.jit
+    def run(values):
+        return hajax.gated_delta_rule(tokens, tokens, tokens, gates, gates, implementation=implementation, **{name: values})
+
+    if implementation == "cpu":
+        with pytest.raises(RuntimeError, match="lengths or cu_seqlens"):
+            jax.block_until_ready(run(jnp.array(values)))
+    else:
+        assert all(jnp.isnan(x).all() for x in run(jnp.array(values)))
+
+
+@pytest.mark.parametrize("bounds", [{"lengths": [7]}, {"cu_seqlens": [0, 4]}, {"cu_seqlens": [0, 5, 3, 6]}], ids=str)
+def test_wrong_bounds_of_a_convolution_are_loud(bounds):
+    name, values = next(iter(bounds.items()))
+    run = jax.jit(lambda values: hajax.causal_conv1d(jnp.ones((1, 6, 8)), jnp.ones((8, 4)), **{name: values}))
+    assert all(jnp.isnan(x).all() for x in run(jnp.array(values)))
