@@ -59,13 +59,13 @@ def concrete(array: Any) -> np.ndarray | None:
     return None if isinstance(array, jax.core.Tracer) else np.asarray(array)
 
 
-def nan_where_wrong(bounds: jax.Array, tokens: Any, arrays: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-    """The arrays, or NaN throughout when some bound [B, N + 1] is outside [0, T] or descends.
+def nan_where_wrong(bounds: jax.Array, tokens: Any, output: jax.Array, final: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Output and final state, or NaN throughout when some bound [B, N + 1] is outside [0, T] or descends.
 
     Bounds may be known only when the program runs, where plain jnp cannot raise: NaN is loud, a plausible number is not.
     """
     good = (bounds[:, 0] >= 0).all() & (bounds[:, -1] <= tokens).all() & (bounds[:, 1:] >= bounds[:, :-1]).all()
-    return tuple(jnp.where(good, x, jnp.asarray(jnp.nan, x.dtype)) for x in arrays)
+    return jnp.where(good, output, jnp.full_like(output, jnp.nan)), jnp.where(good, final, jnp.full_like(final, jnp.nan))
 
 
 def sequence_bounds(batch: Any, tokens: Any, lengths: Any, cu_seqlens: Any) -> tuple[jax.Array, Any]:

@@ -67,7 +67,7 @@ def causal_conv1d(
     y = y.astype(x.dtype)
     if inside is not None:
         y = jnp.where(inside, y, jnp.zeros((), x.dtype))
-    y, final = arguments.nan_where_wrong(bounds, tokens, (y, final))
+    y, final = arguments.nan_where_wrong(bounds, tokens, y, final)
     return y, final
 
 

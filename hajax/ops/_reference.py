@@ -56,7 +56,7 @@ def delta_rule(
         output, final = jax.vmap(functools.partial(_packed, mechanism=mechanism))(tokens, states, bounds)
         final = final.reshape(state.shape)
     output, final = _merge(output, 2).astype(output_dtype), _merge(final, 1)
-    return nan_where_wrong(bounds, inside.shape[1], (output, final))
+    return nan_where_wrong(bounds, inside.shape[1], output, final)
 
 
 def _split(x: jax.Array, heads: tuple[int, int], axis: int) -> jax.Array:
