@@ -1,5 +1,6 @@
 """Interleaved timing of peers that run in processes of their own, and printing of what came out."""
 
+import argparse
 import contextlib
 import json
 import signal
@@ -7,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -153,8 +155,23 @@ def end_cleanly_when_told() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
-def print_json(report: dict[str, Any]) -> None:
-    print(json.dumps(report, indent=1))
+def closing_lines(report: dict[str, Any]) -> list[str]:
+    """What stands under a table: peers that are missing, and what was measured where."""
+    return [f"missing: {absent['peer']}: {absent['reason']}" for absent in report["missing"]] + [caption(report["machine"])]
+
+
+def check_threads(parser: argparse.ArgumentParser, threads: int) -> None:
+    """Ends the program with the parser's error when there are not so many CPUs."""
+    if not 1 <= threads <= _machine.usable_cpus():
+        parser.error(f"--threads: expected 1 to {_machine.usable_cpus()}, the CPUs at hand, got {threads}")
+
+
+def publish(report: dict[str, Any], as_json: bool, show: Callable[[dict[str, Any]], None]) -> None:
+    """Prints the report: one JSON object, or tables for people."""
+    if as_json:
+        print(json.dumps(report, indent=1))
+    else:
+        show(report)
 
 
 def progress(message: str) -> None:

@@ -151,9 +151,8 @@ def show(report: dict[str, Any]) -> None:
             table.add_row(peer, f"{max(errors):.1e}", *cells)
         if cases:
             console.print(table)
-    for absent in report["missing"]:
-        console.print(f"missing: {absent['peer']}: {absent['reason']}", markup=False)
-    console.print(_harness.caption(report["machine"]), markup=False)
+    for line in _harness.closing_lines(report):
+        console.print(line, markup=False)
 
 
 def _arguments() -> argparse.Namespace:
@@ -167,8 +166,7 @@ def _arguments() -> argparse.Namespace:
     given = parser.parse_args()
     given.cases = given.cases or ([(512, 16)] if given.quick else list(CASES))
     given.runs = given.runs or (3 if given.quick else 9)
-    if not 1 <= given.threads <= _machine.usable_cpus():
-        parser.error(f"--threads: expected 1 to {_machine.usable_cpus()}, the CPUs at hand, got {given.threads}")
+    _harness.check_threads(parser, given.threads)
     return given
 
 
@@ -195,10 +193,7 @@ def main() -> None:
     os.environ["HAJAX_CACHE"] = "0"  # plans of this code, not of an older one on disk
     rows, missing, entries = measure(given.cases, given.peers, given.threads, given.runs)
     report = {"machine": _harness.machine(entries, given.runs, given.threads), "rows": rows, "missing": missing}
-    if given.json:
-        _harness.print_json(report)
-    else:
-        show(report)
+    _harness.publish(report, given.json, show)
 
 
 if __name__ == "__main__":

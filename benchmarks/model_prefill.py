@@ -124,9 +124,8 @@ def show(report: dict[str, Any]) -> None:
         difference = row["logits_max_abs_diff"]
         table.add_row(*cells, ratio, *shares, "-" if difference is None else f"{difference:.1e}")
     console.print(table)
-    for absent in report["missing"]:
-        console.print(f"missing: {absent['peer']}: {absent['reason']}", markup=False)
-    console.print(_harness.caption(report["machine"]), markup=False)
+    for line in _harness.closing_lines(report):
+        console.print(line, markup=False)
 
 
 def _arguments() -> argparse.Namespace:
@@ -139,8 +138,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=_machine.usable_cpus())
     parser.add_argument("--tiny", action="store_true", help="a toy's widths, to try this program")
     given = parser.parse_args()
-    if not 1 <= given.threads <= _machine.usable_cpus():
-        parser.error(f"--threads: expected 1 to {_machine.usable_cpus()}, the CPUs at hand, got {given.threads}")
+    _harness.check_threads(parser, given.threads)
     if given.layers < 1 or given.runs < 1:
         parser.error("--layers, --runs: expected at least 1")
     given.vocabulary = 320 if given.tiny else 248320
@@ -171,10 +169,7 @@ def main() -> None:
         subprocess.run(make, check=True, stdout=sys.stderr)
         rows, missing, entries = measure(given, Path(folder))
     report = {"machine": _harness.machine(entries, given.runs, given.threads), "rows": rows, "missing": missing}
-    if given.json:
-        _harness.print_json(report)
-    else:
-        show(report)
+    _harness.publish(report, given.json, show)
 
 
 if __name__ == "__main__":

@@ -144,7 +144,7 @@ def show(report: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print one JSON object {machine, rows}")
+    parser.add_argument("--json", action="store_true", help="print one JSON object {machine, rows, missing}")
     parser.add_argument("--quick", action="store_true", help="one place a question")
     parser.add_argument("--repeats", type=int, default=10, help="about 20 ms of each plan for each")
     parser.add_argument("--only", default="chunk,tokens,group", help="questions, comma-separated")
@@ -153,11 +153,8 @@ def main() -> None:
     for question in given.only.split(","):
         for place in places(question, given.quick):
             rows += measure(question, *place, repeats=given.repeats)
-    report = {"machine": _machine.facts(), "rows": rows}
-    if given.json:
-        _harness.print_json(report)
-    else:
-        show(report)
+    report = {"machine": _machine.facts(), "rows": rows, "missing": []}
+    _harness.publish(report, given.json, show)
 
 
 if __name__ == "__main__":

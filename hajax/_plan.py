@@ -1,11 +1,9 @@
 """hajax.plan: the plan that a call would take, asked for by sizes instead of arrays."""
 
-from hajax import backends, planner
+from hajax import abi, backends, planner
 from hajax.mechanisms import MECHANISMS, Mechanism
 from hajax.plans import Plan, Shape
 from hajax.targets import CpuTarget
-
-_DTYPES = ("float32", "bfloat16", "float16")
 
 
 def plan(
@@ -40,8 +38,8 @@ def plan(
             raise ValueError(f"{name}: expected a positive integer, got {size!r}")
     output_dtype = dtype if output_dtype is None else output_dtype
     for name, given in (("dtype", dtype), ("output_dtype", output_dtype)):
-        if given not in _DTYPES:
-            raise ValueError(f"{name}: expected one of {_DTYPES}, got {given!r}")
+        if given not in abi.names("dtypes"):
+            raise ValueError(f"{name}: expected one of {abi.names('dtypes')}, got {given!r}")
     if value_heads % key_heads:
         raise ValueError(f"value_heads: expected a multiple of key_heads={key_heads}, got {value_heads}")
     if isinstance(target, str):

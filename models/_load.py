@@ -12,10 +12,11 @@ from hajax.models._json import read_json
 from hajax.models._model import Model
 from hajax.models.qwen3_5.config import token_ids
 
+from hajax import abi
 from hajax._jit import jit
 
 FAMILIES: dict[str, ModuleType] = {"qwen3_5": qwen3_5, "qwen3_5_text": qwen3_5}
-_DTYPES = ("float32", "bfloat16", "float16")
+_DTYPES = abi.names("dtypes")
 
 
 def load(

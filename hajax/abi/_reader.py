@@ -38,6 +38,12 @@ def table(name: str) -> type[IntEnum]:
 
 
 @functools.cache
+def names(name: str) -> tuple[str, ...]:
+    """The names of `<name>.def`'s rows, in file order."""
+    return tuple(row.name for row in table(name))
+
+
+@functools.cache
 def header_text() -> str:
     """The C declarations of plan.h and hajax.h, as cffi's cdef takes them."""
     return "\n".join(part for name in ("plan.h", "hajax.h") for part in _CFFI.findall(_text(name)))

@@ -14,11 +14,11 @@ import cffi
 import numpy as np
 
 from hajax import abi
+from hajax.plans.verify import MOST_WORKERS
 from hajax.targets import CpuTarget
 
 LIBRARY = "libhajax_cpu.so"
 ALIGNMENT = 64
-MAX_THREADS = 4096
 
 
 class LibraryError(RuntimeError):
@@ -91,8 +91,8 @@ def cpu_target() -> CpuTarget:
     if isa not in available:
         raise ValueError(f"HAJAX_CPU_ISA: expected one of {available} as this CPU runs, got {isa!r}")
     text = os.environ.get("HAJAX_CPU_THREADS")
-    if text is not None and not (text.isascii() and text.isdigit() and 1 <= int(text) <= MAX_THREADS):
-        raise ValueError(f"HAJAX_CPU_THREADS: expected an integer from 1 to {MAX_THREADS}, got {text!r}")
+    if text is not None and not (text.isascii() and text.isdigit() and 1 <= int(text) <= MOST_WORKERS):
+        raise ValueError(f"HAJAX_CPU_THREADS: expected an integer from 1 to {MOST_WORKERS}, got {text!r}")
     return CpuTarget(
         isa=isa,
         panel=int(library.lib.hajax_cpu_panel(abi.table("isas")[isa])),

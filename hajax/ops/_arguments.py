@@ -6,8 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from hajax import abi
+
 IMPLEMENTATIONS = ("cpu", "xla")
-INPUT_DTYPES = ("float32", "bfloat16", "float16")
+INPUT_DTYPES = abi.names("dtypes")
 
 
 def check_implementation(name: str | None) -> str | None:

@@ -62,7 +62,8 @@ def gated_delta_rule(
 
     Raises:
       ValueError, TypeError: while tracing, naming the argument, what was expected and what came. Values of `lengths`,
-        `cu_seqlens` and `log_decay` are checked when they are concrete.
+        `cu_seqlens` and `log_decay` are checked when they are concrete; of wrong lengths that only the running program
+        knows the kernel raises RuntimeError, and plain jnp makes NaN.
     """
     query, key, value, log_decay, beta = _checked_tokens(query, key, value, log_decay, beta, "B T")
     batch, tokens, value_heads = value.shape[:3]

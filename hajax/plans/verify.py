@@ -13,7 +13,7 @@ def verify(plan: Plan) -> Plan:
     shape, launch = plan.shape, plan.launch
     panels = -(-shape.value_dim // max(launch.panel, 1))
     shared = shape.value_heads // max(shape.key_heads, 1)
-    dtypes, isas = (tuple(row.name for row in abi.table(name)) for name in ("dtypes", "isas"))
+    dtypes, isas = abi.names("dtypes"), abi.names("isas")
     rules: list[tuple[str, bool, str, object]] = [
         ("shape.batch", shape.batch is None or shape.batch >= 1, ">= 1 or None", shape.batch),
         ("shape.tokens", shape.tokens is None or shape.tokens >= 1, ">= 1 or None", shape.tokens),
