@@ -1,4 +1,4 @@
-/* What the emulator and the cost model know of a chip. Filled from hajax/targets/*.def by name, in C++ and in Python. */
+/* What the emulator and the cost model know of a chip. Filled from the .def files of hajax/targets by name, in C++ and in Python. */
 #ifndef HAJAX_ABI_TARGET_H_
 #define HAJAX_ABI_TARGET_H_
 

@@ -1,8 +1,9 @@
 // One AI core: its memories, registers, queues and flags, and issue(), through which every instruction goes.
 //
-// The kernel's C++ code plays the scalar unit. An instruction whose pipe is not held up runs at once, in program order; one
-// behind a WaitFlag whose SetFlag has not come waits in its pipe's queue. Program order is a legal order of the hardware, and
-// the vector clocks prove that no other legal order gives another result; time is computed afterwards from the events.
+// The kernel's C++ code plays the scalar unit. An instruction whose pipe is not held up runs at once, in program order;
+// one behind a WaitFlag whose SetFlag has not come waits in its pipe's queue. Program order is a legal order of the
+// hardware, and the vector clocks prove that no other legal order gives another result; time is computed afterwards
+// from the events.
 #ifndef HAJAX_NATIVE_EMULATOR_CORE_CORE_H_
 #define HAJAX_NATIVE_EMULATOR_CORE_CORE_H_
 
@@ -21,6 +22,7 @@ namespace hajax::emulator {
 
 class Shadow;   // never-written bytes and races: checks/shadow.h
 class Queues;   // pipes, flags, vector clocks: core/queues.h
+class Usage;    // bytes in use: checks/usage.h
 class Barrier;  // SyncAll between cores: core/launch.cpp
 
 // Special registers that instructions read. Changing one costs scalar cycles: use the setters of Core.
@@ -36,8 +38,8 @@ struct Registers {
   uint64_t l1_3d_size = 0;
   uint64_t va[8][2] = {};  // address registers of vnchwconv: four 16-bit block addresses each word
   uint64_t max_min_value = 0, max_min_index = 0;  // of vcmax, vcmin
-  uint64_t accumulated = 0;                         // of vcadd
-  uint64_t reserved_count = 0;                      // of vreduce
+  uint64_t accumulated = 0;                       // of vcadd
+  uint64_t reserved_count = 0;                    // of vreduce
   enum class Atomic : uint8_t { none, f32, f16, s16, s32, s8 } atomic = Atomic::none;
 };
 
@@ -52,7 +54,7 @@ class Core {
   // Memories. Each space of the core is 4 KiB aligned in host memory.
   uint8_t* base(Space space) const { return base_[static_cast<int>(space)]; }
   int64_t size(Space space) const { return size_[static_cast<int>(space)]; }  // UB without the reserve
-  int64_t offset(Space space, const void* pointer) const;                    // may be out of range
+  int64_t offset(Space space, const void* pointer) const;                     // may be out of range
   // The memory that holds a host pointer; false when none does.
   bool locate(const void* pointer, Space* space) const;
 
@@ -64,7 +66,8 @@ class Core {
       execute(what);
       if (!options_.counts_only) compute();
     } else {
-      defer(what, options_.counts_only ? std::function<void()>() : std::function<void()>(std::forward<Compute>(compute)));
+      defer(what,
+            options_.counts_only ? std::function<void()>() : std::function<void()>(std::forward<Compute>(compute)));
     }
   }
   void issue(const Issue& what) {
@@ -91,6 +94,10 @@ class Core {
   void tensor_allocated(Space space, int64_t offset, int64_t bytes);
   void tensor_freed(Space space, int64_t offset, int64_t bytes);
 
+  // While open, instructions may use the reserve at the top of UB: the API's own temporaries.
+  void open_reserve(bool open) { reserve_open_ = open; }
+  int64_t reserve_offset(Space space) const { return size(space); }
+
   [[noreturn]] void fail(Check check, std::string text, const void* where);
   [[noreturn]] void fail(Check check, std::string text, const Issue& what);
 
@@ -111,10 +118,15 @@ class Core {
   bool admit(const Issue& what);    // checks that need no order; true when it may run now
   void execute(const Issue& what);  // order-dependent checks, counters, events
   void defer(const Issue& what, std::function<void()> compute);
-  void check_access(const Issue& what, const Access& access) const;
-  void check_overlap(const Issue& what) const;
+  void check_access(const Issue& what, const Access& access);
+  void follow(const Issue& what);  // order-dependent checks of what has just started
+  bool insert_barrier(const Issue& what, Pipe other);
   void count(const Issue& what);
   void record(const Issue& what, uint8_t which);
+  void record_gm(const Issue& what, const Access& access);
+  void run_ready();
+  void run_sync(const Issue& what);
+  [[noreturn]] void fail_waiting(const std::string& why);
 
   const hj_target& target_;
   Gm& gm_;
@@ -129,8 +141,12 @@ class Core {
   int64_t size_[kSpaces] = {};
   std::unique_ptr<uint8_t[]> memory_;
   std::unique_ptr<Shadow> shadow_;
+  std::unique_ptr<Usage> usage_;
   std::unique_ptr<Queues> queues_;
-  double scalar_cycles_ = 0;
+  Gm::Block gm_block_;  // looked at last
+  bool reserve_open_ = false;
+  double scalar_cycles_ = 0;  // since the last event
+  double scalar_total_ = 0;
   uint32_t epoch_ = 0;
 };
 

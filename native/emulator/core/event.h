@@ -1,5 +1,5 @@
-// The record that functional execution leaves for the clock: timing and timelines are computed from it afterwards, so that
-// neither the number of host threads nor their speed can change them.
+// The record that functional execution leaves for the clock: timing and timelines are computed from it afterwards, so
+// that neither the number of host threads nor their speed can change them.
 #ifndef HAJAX_NATIVE_EMULATOR_CORE_EVENT_H_
 #define HAJAX_NATIVE_EMULATOR_CORE_EVENT_H_
 
@@ -12,8 +12,8 @@
 
 namespace hajax::emulator {
 
-// One step of one core, in the order in which it ran. An instruction that had to wait in its queue leaves two events, one
-// when S issued it and one when its pipe came to it; all others leave one with both bits.
+// One step of one core, in the order in which it ran. An instruction that had to wait in its queue leaves two events,
+// one when S issued it and one when its pipe came to it; all others leave one with both bits.
 struct Event {
   static constexpr uint8_t kIssued = 1;
   static constexpr uint8_t kExecuted = 2;
@@ -22,10 +22,10 @@ struct Event {
   Instruction instruction;
   Pipe pipe;
   Kind kind;
-  uint8_t what;      // kIssued | kExecuted
-  Pipe from;         // set and wait
+  uint8_t what;  // kIssued | kExecuted
+  Pipe from;     // set and wait
   Pipe to;
-  uint8_t event;     // id of set and wait; for a barrier 1 when S waits for all pipes (PIPE_ALL)
+  uint8_t event;  // id of set and wait; for a barrier 1 when S waits for all pipes (PIPE_ALL)
   Path path;
   float scalar_cycles;  // S spent since its last event: masks, registers, loads
   uint32_t units;
@@ -41,8 +41,8 @@ struct GmAccess {
   int64_t stride;
   int32_t runs;
   bool write;
-  bool atomic;     // SetAtomicAdd: writes of several cores may meet
-  uint32_t epoch;  // how many SyncAll the core had passed
+  bool atomic;      // SetAtomicAdd: writes of several cores may meet
+  uint32_t epoch;   // how many SyncAll the core had passed
   uint32_t number;  // instruction number on its pipe
   Pipe pipe;
   Instruction instruction;

@@ -26,7 +26,7 @@ struct Fault {
   int core = -1;
   std::string step;  // what the kernel last named with hajax_sim_step, if anything
   Place at;
-  Place other;  // the earlier of two accesses
+  Place other;       // the earlier of two accesses
   std::string text;  // what happened, with operand, space, address and sizes
 };
 

@@ -11,8 +11,8 @@
 
 namespace hajax::emulator {
 
-// A device's memory. Reserved as one range of host addresses; offsets are what clocks and reports see. Allocations start at
-// multiples of 512 bytes with a guard gap behind each. Thread-safe; kernels only call the queries.
+// A device's memory. Reserved as one range of host addresses; offsets are what clocks and reports see. Allocations
+// start at multiples of 512 bytes with a guard gap behind each. Thread-safe; kernels only call the queries.
 class Gm {
  public:
   explicit Gm(int64_t bytes);  // throws std::bad_alloc when the range cannot be reserved

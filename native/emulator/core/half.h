@@ -8,7 +8,7 @@
 
 namespace hajax::emulator {
 
-uint16_t half_bits(float value);    // overflow gives infinity, NaN stays NaN
+uint16_t half_bits(float value);     // overflow gives infinity, NaN stays NaN
 float half_to_float(uint16_t bits);  // exact
 
 // fp64 to fp16 in one rounding; through float it would be two.
@@ -18,7 +18,7 @@ class Half {
  public:
   Half() = default;
   template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
-  Half(T value) : bits_(convert(value)) {}  // NOLINT: implicit, as the device's half is
+  Half(T value) : bits_(convert(value)) {}                 // NOLINT: implicit, as the device's half is
   operator float() const { return half_to_float(bits_); }  // NOLINT
   static Half from_bits(uint16_t bits) {
     Half h;

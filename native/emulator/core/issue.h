@@ -1,6 +1,8 @@
-// What one machine instruction touches and costs, declared before anything is computed. Instruction bodies have one form:
+// What one machine instruction touches and costs, declared before anything is computed. Instruction bodies have one
+// form:
 //   decode the arguments, declare the accesses in an Issue, hand both it and the computation to core().issue().
-// issue() does the rest (bounds, alignment, limits, never-written bytes, races, counters, events), so no body can forget a check.
+// issue() does the rest (bounds, alignment, limits, never-written bytes, races, counters, events), so no body can
+// forget a check.
 #ifndef HAJAX_NATIVE_EMULATOR_CORE_ISSUE_H_
 #define HAJAX_NATIVE_EMULATOR_CORE_ISSUE_H_
 
@@ -23,8 +25,8 @@ struct Access {
   const char* operand = "";  // the argument's name, for messages: "dst", "src0"
   Space space = Space::UB;
   bool write = false;
-  // 0: whole runs. Otherwise the size of a lane: within a repeat, only lanes of the issue's mask are touched; run b holds
-  // lanes b * bytes / lane_bytes and following.
+  // 0: whole runs. Otherwise the size of a lane: within a repeat, only lanes of the issue's mask are touched; run b
+  // holds lanes b * bytes / lane_bytes and following.
   uint8_t lane_bytes = 0;
   // Two reads or writes of this operand by one pipe need no barrier between them (an Mmad that accumulates many tiles).
   bool ordered_in_pipe = false;
@@ -64,13 +66,13 @@ struct Issue {
   bool check_overlap = false;
 
   // Costs and counts.
-  uint32_t units = 0;         // what hj_cost.per_unit multiplies: repeats, tiles, fractals
-  Path path = Path::none;     // moves
-  uint64_t bytes = 0;         // moved on the path
-  uint64_t macs = 0;          // in whole tiles
+  uint32_t units = 0;      // what hj_cost.per_unit multiplies: repeats, tiles, fractals
+  Path path = Path::none;  // moves
+  uint64_t bytes = 0;      // moved on the path
+  uint64_t macs = 0;       // in whole tiles
   uint64_t useful_macs = 0;
-  uint64_t lanes_used = 0;    // active lanes over all repeats
-  bool transform = false;     // rearranges only: its bytes count as layout transform
+  uint64_t lanes_used = 0;  // active lanes over all repeats
+  bool transform = false;   // rearranges only: its bytes count as layout transform
 
   Access& add(const Access& one) { return access[accesses++] = one; }
 };

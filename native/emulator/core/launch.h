@@ -17,12 +17,12 @@
 namespace hajax::emulator {
 
 struct Options {
-  int threads = 1;             // host threads; results and counts do not depend on it
-  bool check_races = true;      // between and within pipes, and between cores on GM
-  bool check_written = true;    // reads of never-written or freed bytes
-  bool counts_only = false;     // no arithmetic and no data moved; scalar reads of UB give zeros
+  int threads = 1;            // host threads; results and counts do not depend on it
+  bool check_races = true;    // between and within pipes, and between cores on GM
+  bool check_written = true;  // reads of never-written or freed bytes
+  bool counts_only = false;   // no arithmetic and no data moved; scalar reads of UB give zeros
   bool fatal_saturation = false;
-  bool auto_barriers = false;   // put barriers between dependent vector instructions, as the device compiler can
+  bool auto_barriers = false;  // put barriers between dependent vector instructions, as the device compiler can
 };
 
 struct CoreCounts {

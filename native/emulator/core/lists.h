@@ -53,7 +53,7 @@ const char* name_of(Path path);
 const char* name_of(Check check);
 const char* name_of(Instruction instruction);
 const char* hint_of(Check check);
-int alignment_of(Space space);         // bytes that an operand's address must be a multiple of
+int alignment_of(Space space);          // bytes that an operand's address must be a multiple of
 Pipe pipe_of(Instruction instruction);  // the pipe of instructions.def
 
 }  // namespace hajax::emulator

@@ -1,5 +1,5 @@
-// What the Ascend C headers (and other code compiled into a kernel) ask of the emulator: plain functions of the running core.
-// `where` is the return address that messages turn into a source line; HAJAX_WHERE() gives it.
+// What the Ascend C headers (and other code compiled into a kernel) ask of the emulator: plain functions of the running
+// core. `where` is the return address that messages turn into a source line; HAJAX_WHERE() gives it.
 #ifndef HAJAX_NATIVE_EMULATOR_CORE_SERVICES_H_
 #define HAJAX_NATIVE_EMULATOR_CORE_SERVICES_H_
 
@@ -14,10 +14,11 @@
 #pragma GCC visibility push(default)
 namespace hajax::emulator {
 
-uint8_t* space_base(Space space);      // host address of offset 0 in the running core's memory
-int64_t space_size(Space space);       // bytes a kernel may use
-int64_t reserved_base(Space space);    // offset of the API's own temporaries (UB: its top 8 KiB on 310P)
-Space space_of(const void* pointer);   // GM when no memory of the core holds it
+uint8_t* space_base(Space space);     // host address of offset 0 in the running core's memory
+int64_t space_size(Space space);      // bytes a kernel may use
+int64_t reserved_base(Space space);   // offset of the API's own temporaries (UB: its top 8 KiB on 310P)
+void open_reserve(bool open);         // while open, instructions may use that part
+Space space_of(const void* pointer);  // GM when no memory of the core holds it
 int block_index();
 int block_count();
 
@@ -29,9 +30,9 @@ void scalar_write(Space space, const void* address, int64_t bytes);
 void tensor_allocated(Space space, int64_t offset, int64_t bytes);
 void tensor_freed(Space space, int64_t offset, int64_t bytes);
 
-void sync_all();                       // SyncAll between the cores of this launch
-void charge_scalar(double cycles);     // scalar work that host C++ would hide
-void name_step(const char* step);      // "" ends it; named in messages and timelines
+void sync_all();                    // SyncAll between the cores of this launch
+void charge_scalar(double cycles);  // scalar work that host C++ would hide
+void name_step(const char* step);   // "" ends it; named in messages and timelines
 
 // Ends the kernel with an error of that check. The text says what, where, expected and got.
 [[noreturn]] void kernel_fault(Check check, const char* text);
