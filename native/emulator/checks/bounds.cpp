@@ -62,6 +62,22 @@ std::string check_bounds(const Issue& what, const Access& access, int64_t start,
          " them";
 }
 
+std::string check_buffer(const Issue& what, const Access& access, int64_t start,
+                         const std::map<int64_t, int64_t>& buffers) {
+  if (buffers.empty()) return "";
+  Extent reach = extent(access, start);
+  auto buffer = buffers.upper_bound(reach.from);
+  if (buffer == buffers.begin()) return "";
+  --buffer;
+  const int64_t end = buffer->first + buffer->second;
+  if (reach.from >= end || reach.to <= end) return "";
+  if (what.masked) reach = active_extent(what, access, start);
+  if (reach.from >= end || reach.to <= end) return "";
+  return std::string(access.operand) + " " + verb(access) + " " + name_of(access.space) + " bytes " + hex(reach.from) +
+         " to " + hex(reach.to - 1) + ": expected all within the buffer of " + std::to_string(buffer->second) +
+         " bytes at " + hex(buffer->first) + ", got " + std::to_string(reach.to - end) + " past its end";
+}
+
 std::string check_gm_bounds(const Issue& what, const Access& access, int64_t start, const Gm& gm, Gm::Block* block) {
   const auto inside = [&](const Extent& e) { return e.from >= block->start && e.to <= block->start + block->bytes; };
   Extent reach = extent(access, start);

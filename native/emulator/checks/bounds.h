@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include <map>
 #include <string>
 
 #include "native/emulator/core/gm.h"
@@ -16,6 +17,10 @@ std::string check_alignment(const Access& access, int64_t start);
 
 // A core's own memory of `size` bytes.
 std::string check_bounds(const Issue& what, const Access& access, int64_t start, int64_t size);
+
+// Buffers by offset, with their bytes: an access that starts in one ends in it.
+std::string check_buffer(const Issue& what, const Access& access, int64_t start,
+                         const std::map<int64_t, int64_t>& buffers);
 
 // GM: all bytes of an access lie in one live allocation; *block is the one looked at last.
 std::string check_gm_bounds(const Issue& what, const Access& access, int64_t start, const Gm& gm, Gm::Block* block);

@@ -85,6 +85,7 @@ void Core::check_access(const Issue& what, const Access& access) {
       wrong += " (the top " + std::to_string(target_.ub_reserved_bytes) + " bytes of UB are the API's own)";
     }
   }
+  if (wrong.empty()) wrong = check_buffer(what, access, start, buffers_[static_cast<int>(access.space)]);
   if (!wrong.empty()) fail(Check::out_of_bounds, wrong, what);
 }
 
@@ -259,6 +260,14 @@ void Core::saturated(uint64_t values, const Issue& what) {
   if (options_.fatal_saturation) {
     fail(Check::saturated, std::to_string(values) + " results were clamped to the range of their type", what);
   }
+}
+
+void Core::buffer_defined(Space space, int64_t offset, int64_t bytes) {
+  buffers_[static_cast<int>(space)][offset] = bytes;
+}
+
+void Core::buffers_cleared() {
+  for (auto& buffers : buffers_) buffers.clear();
 }
 
 void Core::tensor_allocated(Space space, int64_t offset, int64_t bytes) {

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -90,6 +91,10 @@ class Core {
   // Values clamped to their type's range by the running computation.
   void saturated(uint64_t values, const Issue& what);
 
+  // Buffers of TPipe: an access that starts in one must end in it.
+  void buffer_defined(Space space, int64_t offset, int64_t bytes);
+  void buffers_cleared();
+
   // Tensors of TPipe and TQue, for peak bytes and use after FreeTensor. Offsets in bytes.
   void tensor_allocated(Space space, int64_t offset, int64_t bytes);
   void tensor_freed(Space space, int64_t offset, int64_t bytes);
@@ -143,7 +148,8 @@ class Core {
   std::unique_ptr<Shadow> shadow_;
   std::unique_ptr<Usage> usage_;
   std::unique_ptr<Queues> queues_;
-  Gm::Block gm_block_;  // looked at last
+  Gm::Block gm_block_;                           // looked at last
+  std::map<int64_t, int64_t> buffers_[kSpaces];  // offset -> bytes
   bool reserve_open_ = false;
   double scalar_cycles_ = 0;  // since the last event
   double scalar_total_ = 0;

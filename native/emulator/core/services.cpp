@@ -26,6 +26,8 @@ void scalar_write(Space space, const void* address, int64_t bytes) {
   core().scalar_access(space, address, bytes, true, HAJAX_WHERE());
 }
 
+void buffer_defined(Space space, int64_t offset, int64_t bytes) { core().buffer_defined(space, offset, bytes); }
+void buffers_cleared() { core().buffers_cleared(); }
 void tensor_allocated(Space space, int64_t offset, int64_t bytes) { core().tensor_allocated(space, offset, bytes); }
 void tensor_freed(Space space, int64_t offset, int64_t bytes) { core().tensor_freed(space, offset, bytes); }
 void sync_all() { core().sync_all(HAJAX_WHERE()); }

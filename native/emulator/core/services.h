@@ -26,6 +26,10 @@ int block_count();
 void scalar_read(Space space, const void* address, int64_t bytes);
 void scalar_write(Space space, const void* address, int64_t bytes);
 
+// Buffers that InitBuffer lays out. An access that starts in one must end in it, though its neighbour follows at once.
+void buffer_defined(Space space, int64_t offset, int64_t bytes);
+void buffers_cleared();
+
 // The life of a tensor: from these on its bytes are undefined, then inaccessible.
 void tensor_allocated(Space space, int64_t offset, int64_t bytes);
 void tensor_freed(Space space, int64_t offset, int64_t bytes);
