@@ -45,8 +45,8 @@ def names(name: str) -> tuple[str, ...]:
 
 @functools.cache
 def header_text() -> str:
-    """The C declarations of plan.h and hajax.h, as cffi's cdef takes them."""
-    return "\n".join(part for name in ("plan.h", "hajax.h") for part in _CFFI.findall(_text(name)))
+    """The C declarations of every header of this folder, as cffi's cdef takes them."""
+    return "\n".join(part for name in ("plan.h", "hajax.h", "target.h", "sim.h") for part in _CFFI.findall(_text(name)))
 
 
 @functools.cache

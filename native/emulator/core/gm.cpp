@@ -137,14 +137,18 @@ void Gm::mark_written(int64_t offset, int64_t bytes) {
   }
 }
 
-int64_t Gm::first_unwritten(int64_t offset, int64_t bytes) const {
+int64_t Gm::first_unwritten(int64_t offset, int64_t bytes) const { return first_mark(offset, bytes, ~uint32_t{0}); }
+int64_t Gm::first_written(int64_t offset, int64_t bytes) const { return first_mark(offset, bytes, 0); }
+
+// The first byte whose mark is the opposite of that of `flip`, of which all bits are equal.
+int64_t Gm::first_mark(int64_t offset, int64_t bytes, uint32_t flip) const {
   const auto* words = reinterpret_cast<const uint32_t*>(written_);
   for (int64_t at = offset; at < offset + bytes;) {
     const int64_t word = at / 32;
     const int64_t end = offset + bytes < (word + 1) * 32 ? offset + bytes : (word + 1) * 32;
     const uint32_t mask = word_mask(at - word * 32, end - word * 32);
-    const uint32_t missing = mask & ~__atomic_load_n(words + word, __ATOMIC_RELAXED);
-    if (missing != 0) return word * 32 + __builtin_ctz(missing);
+    const uint32_t found = mask & (flip ^ __atomic_load_n(words + word, __ATOMIC_RELAXED));
+    if (found != 0) return word * 32 + __builtin_ctz(found);
     at = end;
   }
   return -1;

@@ -38,9 +38,11 @@ class Gm {
   // Which bytes were ever written since their allocation. Marks are atomic: cores run in parallel.
   void mark_written(int64_t offset, int64_t bytes);
   int64_t first_unwritten(int64_t offset, int64_t bytes) const;  // -1 when all were
+  int64_t first_written(int64_t offset, int64_t bytes) const;    // -1 when none was
 
  private:
   struct Map;
+  int64_t first_mark(int64_t offset, int64_t bytes, uint32_t flip) const;
   uint8_t* base_ = nullptr;
   uint8_t* written_ = nullptr;  // one bit a byte
   int64_t bytes_ = 0;
