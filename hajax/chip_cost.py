@@ -1,4 +1,4 @@
-"""What one instruction of an Ascend chip costs, in cycles: the emulator's formulas over the same rows. Modelled, never measured."""
+"""Cycles of one instruction of an Ascend chip: the emulator's formulas over the same rows. Modelled, never measured."""
 
 from hajax.targets import NpuTarget
 
@@ -8,7 +8,7 @@ _SCALAR = ("gm_to_s", "s_to_gm")  # the scalar unit waits for its own accesses, 
 
 
 def path_rate(target: NpuTarget, path: str, *, in_l2: bool = True) -> float:
-    """Bytes a cycle that long copies reach on a path of paths.def; on those of GM, when L2 holds the bytes, or when it does not."""
+    """Bytes a cycle of long copies on a path of paths.def; on those of GM, with the bytes in L2 or not."""
     share = target.sustained_share
     if path in _GM_READS:
         return target.gm_l2_read_rate * share if in_l2 else target.gm_ddr_read_rate

@@ -1,4 +1,4 @@
-"""The chips of this folder's .def files as values: `load(name)`. A row says its unit, its source, and how far that can be trusted."""
+"""The chips of this folder's .def files as values: `load(name)`. Each row has a unit, a source, and how far to trust it."""
 
 import ast
 import dataclasses
@@ -77,7 +77,7 @@ class NpuTarget:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Provenance:
-    """Where a row's value comes from. status: documented and profiled are of this chip, borrowed of another, assumed is judged."""
+    """Where a value comes from: documented and profiled are of this chip, borrowed of another, assumed is judged."""
 
     status: Status
     unit: str
@@ -91,7 +91,9 @@ class Provenance:
 
 def names() -> tuple[str, ...]:
     """The chips that there are."""
-    return tuple(sorted(file.name.removesuffix(".def") for file in _here().iterdir() if re.fullmatch(r"ascend\w+\.def", file.name)))
+    return tuple(
+        sorted(file.name.removesuffix(".def") for file in _here().iterdir() if re.fullmatch(r"ascend\w+\.def", file.name))
+    )
 
 
 @functools.cache

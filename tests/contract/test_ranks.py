@@ -16,6 +16,7 @@ RANKS = {
     "hajax.plans": 2,
     "hajax.cache": 2,
     "hajax.cost": 3,
+    "hajax.chip_cost": 3,
     "hajax.passes": 4,
     "hajax.schedules": 5,
     "hajax.planner": 6,
