@@ -99,6 +99,7 @@ Timing measure(const hj_target& target, const Result& result, L2& l2, Timeline* 
   cores.reserve(result.records.size());
   for (size_t i = 0; i < result.records.size(); ++i) {
     std::vector<Slice>* slices = timeline == nullptr ? nullptr : &(*timeline)[i];
+    if (slices != nullptr) slices->reserve(result.records[i].events.size());
     cores.emplace_back(target, result.records[i], target.launch_cycles, slices);
   }
   GmTotals totals;

@@ -29,16 +29,19 @@ class L2 {
   L2Traffic access(const GmAccess& access);
 
  private:
-  void touch(int64_t line, uint64_t sectors, bool write, L2Traffic* traffic);
-  size_t way_of(int64_t line, size_t set, L2Traffic* traffic);
+  using Sectors = uint16_t;  // a bit a sector
+
+  void touch(int64_t line, Sectors sectors, bool write, L2Traffic* traffic);
+  size_t way_of(size_t set, uint32_t tag, L2Traffic* traffic);
 
   const int64_t line_bytes_;
   const size_t ways_;
   const size_t sets_;
   uint64_t now_ = 0;
-  std::vector<int64_t> tags_;  // by set, then way
-  std::vector<uint64_t> valid_;
-  std::vector<uint64_t> dirty_;
+  // By set, then way. Apart from one another, and small: a set's tags are one line of the host's cache.
+  std::vector<uint32_t> tags_;
+  std::vector<Sectors> valid_;
+  std::vector<Sectors> dirty_;
   std::vector<uint64_t> used_;
 };
 
