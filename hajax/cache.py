@@ -44,6 +44,12 @@ def programs_folder() -> Path | None:
     return base / "programs" if os.access(base / "programs", os.W_OK) else None
 
 
+def kernels_folder() -> Path | None:
+    """Where kernels that were compiled for the emulated chip lie, or None when the disk is switched off."""
+    base = _base()
+    return None if base is None else base / "kernels"
+
+
 def _path(root: Path, key: str) -> Path:
     return root / f"{hashlib.sha256(key.encode()).hexdigest()}.json"
 
@@ -113,10 +119,14 @@ def entries() -> Iterator[tuple[Path, str, str]]:
 
 
 def clear() -> int:
-    """Removes every plan, compiled program and leftover temporary file; returns how many. Raises OSError when one stays."""
-    root, programs = folder(), programs_folder()
+    """Removes every plan, compiled program or kernel, and leftover temporary file; returns how many.
+
+    Raises OSError when one stays.
+    """
+    root = folder()
     files = [] if root is None or not root.is_dir() else [*root.glob("*.json"), *root.glob("*.tmp")]
-    files += [] if programs is None else [file for file in programs.iterdir() if file.is_file()]
+    for other in (programs_folder(), kernels_folder()):
+        files += [] if other is None or not other.is_dir() else [file for file in other.iterdir() if file.is_file()]
     for file in files:
         file.unlink(missing_ok=True)
     return len(files)

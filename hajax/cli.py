@@ -25,6 +25,8 @@ app = typer.Typer(
 )
 cache_app = typer.Typer(name="cache", help="The plans stored on this machine.", no_args_is_help=True)
 app.add_typer(cache_app)
+sim_app = typer.Typer(name="sim", help="The emulated Ascend chip: run, check, count and time a kernel.", no_args_is_help=True)
+app.add_typer(sim_app)
 
 _INTERRUPTED = 130
 _Result = TypeVar("_Result")
@@ -178,6 +180,101 @@ def cache_show(as_json: Json = False, debug: Debug = False) -> None:
 def cache_clear(debug: Debug = False) -> None:
     """Remove the stored plans; they are made anew when needed."""
     print(f"{plan_cache.clear()} files removed")
+
+
+@sim_app.command("run", context_settings={"ignore_unknown_options": True})  # so that -1 is an argument
+def sim_run(
+    source: Annotated[Path, typer.Argument(help="A kernel's C++ source.")],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[ARGUMENT]...",
+            help="The kernel's, in order: an integer, x.npy for an array, z.npy:float16[8,32] for an output that goes to z.npy "
+            "(z:... for one that --save keeps; =0 behind it: zeros instead of never-written bytes).",
+        ),
+    ] = None,
+    args: Annotated[bool, typer.Option("--args", help="May stand before the arguments.")] = False,
+    kernel: Annotated[str | None, typer.Option(help="Its name; not needed when the source has one.")] = None,
+    target: Annotated[str, typer.Option(help="A chip of `hajax sim targets`.")] = "ascend310p1",
+    blocks: Annotated[int, typer.Option(min=1, help="Cores to run on.")] = 1,
+    threads: Annotated[int | None, typer.Option(min=1, help="Host threads; one a CPU when absent.")] = None,
+    fast: Annotated[bool, typer.Option("--fast", help="No checks of races and of never-written bytes.")] = False,
+    counts_only: Annotated[bool, typer.Option("--counts-only", help="No arithmetic: counts and times only.")] = False,
+    auto_barriers: Annotated[
+        bool, typer.Option("--auto-barriers", help="Put barriers between dependent vector instructions, as a compiler can.")
+    ] = False,
+    fatal_saturation: Annotated[
+        bool, typer.Option("--fatal-saturation", help="A value clamped to its type's range is an error.")
+    ] = False,
+    define: Annotated[
+        list[str] | None, typer.Option("--define", "-D", help="A macro for the compiler: NAME or NAME=VALUE.")
+    ] = None,
+    compiler: Annotated[str | None, typer.Option(help="The host's C++ compiler; $CXX, c++, g++ or clang++ when absent.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Write a timeline for Perfetto, as JSON.")] = None,
+    save: Annotated[Path | None, typer.Option(help="A folder for outputs and changed inputs.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Compile a kernel with the host's compiler and run it on the emulated chip."""
+    from hajax import _sim_command
+    from hajax.backends import sim
+
+    options = sim.SimOptions(
+        threads=threads, check_races=not fast, check_written=not fast, counts_only=counts_only, auto_barriers=auto_barriers,
+        fatal_saturation=fatal_saturation, timeline=trace is not None,
+    )  # fmt: skip
+    request = _sim_command.Request(
+        source=source, arguments=arguments or [], kernel=kernel, target=target, blocks=blocks, options=options,
+        flags=[f"-D{macro}" for macro in define or []], compiler=compiler, trace=trace, save=save,
+    )  # fmt: skip
+    try:
+        report = _interruptible(lambda: _sim_command.run(request))
+    except (sim.SimFault, sim.CompileError) as error:
+        _stop(error, as_json, debug)
+    if as_json:
+        print(json.dumps(report))
+    else:
+        _sim_command.show(_sim_command.describe(report))
+
+
+def _stop(error: Exception, as_json: bool, debug: bool) -> NoReturn:
+    """What a kernel's author has to read has more than one line."""
+    if debug:
+        traceback.print_exception(error)
+    if as_json:
+        kind = getattr(error, "check", "compile")
+        print(json.dumps({"error": {"check": kind, "text": str(error)}}))
+    print(f"hajax: error: {error}", file=sys.stderr)
+    raise typer.Exit(2)
+
+
+@sim_app.command("targets")
+def sim_targets(
+    name: Annotated[str | None, typer.Argument(help="One chip: its whole table, with the source of every value.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List the chips, or what is known of one and how far it can be trusted."""
+    from hajax import _sim_command
+
+    report = _sim_command.target_report(name)
+    if as_json:
+        print(json.dumps(report))
+    else:
+        _sim_command.show(_sim_command.describe_targets(report))
+
+
+@sim_app.command("header")
+def sim_header(
+    source: Annotated[Path, typer.Argument(help="A kernel's C++ source.")],
+    into: Annotated[Path, typer.Option(help="The folder for aclrtlaunch_<kernel>.h.")] = Path(),
+    debug: Debug = False,
+) -> None:
+    """Write the header with which a host program launches a kernel that is linked into it."""
+    from hajax import _sim_command
+
+    for path in _sim_command.launch_header(source, into):
+        print(path)
 
 
 def _interruptible(work: Callable[[], _Result]) -> _Result:

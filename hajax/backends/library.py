@@ -26,15 +26,15 @@ class LibraryError(RuntimeError):
 
 
 class Library:
-    """An opened library and the cffi that knows its declarations."""
+    """An opened library and the cffi that knows its declarations. `digest` is its function that tells its hajax/abi."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, digest: str = "hajax_abi_digest") -> None:
         self.path = path
         self.ffi = cffi.FFI()
         self.ffi.cdef(abi.header_text())
         try:
             self.lib: Any = self.ffi.dlopen(str(path))
-            built_with = self.ffi.string(self.lib.hajax_abi_digest()).decode()
+            built_with = self.ffi.string(getattr(self.lib, digest)()).decode()
         except (OSError, AttributeError) as error:
             reason = str(error).split(".  Additionally")[0]  # cffi goes on about how it searched
             raise LibraryError(f"{path}: cannot be loaded ({reason})") from None
@@ -50,13 +50,18 @@ class Library:
 
 
 def library_path() -> Path:
-    """The file that `open_library` opens: beside the package, or where an editable install keeps what it built."""
-    if named := os.environ.get("HAJAX_LIBRARY"):
+    """The file that `open_library` opens."""
+    return find_library(LIBRARY, "HAJAX_LIBRARY")
+
+
+def find_library(name: str, variable: str) -> Path:
+    """A library file: as the variable says, beside the package, or where an editable install keeps what it built."""
+    if named := os.environ.get(variable):
         return Path(named)
-    beside = Path(str(resources.files("hajax").joinpath("lib", LIBRARY)))
+    beside = Path(str(resources.files("hajax").joinpath("lib", name)))
     if not beside.is_file():
         try:
-            built = Path(str(metadata.distribution("hajax").locate_file(f"hajax/lib/{LIBRARY}")))
+            built = Path(str(metadata.distribution("hajax").locate_file(f"hajax/lib/{name}")))
         except metadata.PackageNotFoundError:
             return beside
         if built.is_file():
@@ -71,10 +76,15 @@ def open_library() -> Library:
 
 @functools.cache
 def _open(path: Path) -> Library:
-    if not path.is_file():
-        remedy = "HAJAX_LIBRARY names it" if os.environ.get("HAJAX_LIBRARY") else "install hajax with a C++ compiler at hand"
-        raise LibraryError(f"{path}: no such file ({remedy})")
+    check_present(path, "HAJAX_LIBRARY")
     return Library(path)
+
+
+def check_present(path: Path, variable: str) -> None:
+    """Raises LibraryError when the file is not there."""
+    if not path.is_file():
+        remedy = f"{variable} names it" if os.environ.get(variable) else "install hajax with a C++ compiler at hand"
+        raise LibraryError(f"{path}: no such file ({remedy})")
 
 
 def available_isas() -> tuple[str, ...]:

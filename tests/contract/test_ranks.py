@@ -34,6 +34,7 @@ RANKS = {
     "hajax.report": 11,
     "hajax.integrations": 11,
     "hajax._generate_command": 12,
+    "hajax._sim_command": 12,
     "hajax.cli": 13,
     "hajax.__init__": 14,
 }
