@@ -1,0 +1,162 @@
+"""Does the emulator catch broken kernels? Every single small fault in the worked kernels, one at a time.
+
+    python benchmarks/mutations.py [--json] [--kernels vector_add,matmul,row_softmax] [--target ascend310p1] [--all]
+
+Kinds of faults: flag (each SetFlag and WaitFlag removed), barrier (each PipeBarrier removed), buffer (each InitBuffer 32 bytes
+smaller), offset (each tensor operand 16 bytes further on), repeat (each count one repeat more, and one fewer). A mutant is
+caught by a check of the emulator (it names kernel, line, core, pipe), or by its result, which differs from numpy's. One that is
+neither is a survivor: each is listed below with the reason why it is no fault, and an unexplained one makes the program fail.
+
+A row: kernel, kind, total, caught, by_check, by_result, survivors.
+"""
+
+import argparse
+import ctypes
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import _harness
+import _machine
+import _mutants
+import numpy as np
+
+from hajax.backends import sim
+
+KERNELS = Path(__file__).parents[1] / "examples" / "ascend"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A kernel with arguments that reach every line of it, and what numpy says the last array must be."""
+
+    blocks: int
+    arguments: Callable[[], tuple[list[Any], np.ndarray]]
+    tolerance: float
+
+
+def _vector_add() -> tuple[list[Any], np.ndarray]:
+    random = np.random.default_rng(1)
+    count = 4096 * 9 + 1000  # five tiles for one of two cores, the last one short
+    x, y = (random.standard_normal(count).astype(np.float32) for _ in range(2))
+    return [x, y, np.zeros_like(x), count], x + y
+
+
+def _matmul() -> tuple[list[Any], np.ndarray]:
+    random = np.random.default_rng(2)
+    m, n, k = 160, 144, 400  # whole and short tiles in every direction; a corner of 32 x 16 needs the barrier
+    a, b = (random.standard_normal(shape).astype(np.float16) for shape in ((m, k), (k, n)))
+    return [a, b, np.zeros((m, n), np.float32), m, n, k], a.astype(np.float64) @ b.astype(np.float64)
+
+
+def _row_softmax() -> tuple[list[Any], np.ndarray]:
+    random = np.random.default_rng(3)
+    rows, columns = 7, 1024
+    x = (4 * random.standard_normal((rows, columns))).astype(np.float32)
+    e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    return [x, np.zeros_like(x), rows, columns], e / e.sum(1, keepdims=True)
+
+
+PROBLEMS = {
+    "vector_add": Problem(2, _vector_add, 0.0),
+    "matmul": Problem(2, _matmul, 1e-3),
+    "row_softmax": Problem(2, _row_softmax, 1e-5),
+}
+
+# (kernel, what was done) -> why the kernel is as right as before.
+HARMLESS: dict[tuple[str, str], str] = {}
+
+
+def _differs(got: np.ndarray, expected: np.ndarray, tolerance: float) -> bool:
+    if not np.isfinite(got).all():
+        return True
+    return bool(np.abs(got.astype(np.float64) - expected).max() > tolerance)
+
+
+def judge(name: str, target: str) -> list[tuple[_mutants.Mutant, str, str]]:
+    """Every mutant of a kernel with its verdict (check, result, survivor) and the evidence. Raises if the kernel itself is wrong."""
+    problem = PROBLEMS[name]
+    source, mutants = _mutants.mutate((KERNELS / f"{name}.cpp").read_text(encoding="utf-8"))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{name}.cpp"
+        path.write_text(source, encoding="utf-8")
+        library = sim.compile_kernel(path, target)
+        switch = ctypes.c_int.in_dll(ctypes.CDLL(str(library)), _mutants.SWITCH)
+
+        def run(number: int) -> tuple[str, str]:
+            arguments, expected = problem.arguments()
+            switch.value = number
+            try:
+                done = sim.run(library, name, arguments, target=target, blocks=problem.blocks)
+            except sim.SimFault as fault:
+                return "check", f"{fault.check}: {str(fault).splitlines()[0]}"
+            finally:
+                switch.value = 0
+            different = _differs(done.arrays[-1], expected, problem.tolerance)
+            return ("result", "another result") if different else ("survivor", "same result, no check")
+
+        verdict, evidence = run(0)
+        if verdict != "survivor":
+            raise SystemExit(f"mutations: {name} itself fails: {evidence}")
+        return [(mutant, *run(mutant.number)) for mutant in mutants]
+
+
+def rows_of(name: str, judged: list[tuple[_mutants.Mutant, str, str]]) -> list[dict[str, Any]]:
+    rows = []
+    for kind in ("flag", "barrier", "buffer", "offset", "repeat"):
+        verdicts = [verdict for mutant, verdict, _ in judged if mutant.kind == kind]
+        if not verdicts:
+            continue
+        survivors = [
+            {"line": m.line, "mutant": m.text, "why_harmless": HARMLESS.get((name, m.text))}
+            for m, verdict, _ in judged
+            if m.kind == kind and verdict == "survivor"
+        ]
+        by_check, by_result = verdicts.count("check"), verdicts.count("result")
+        caught = by_check + by_result
+        rows.append(
+            {"kernel": name, "kind": kind, "total": len(verdicts), "caught": caught, "by_check": by_check,
+             "by_result": by_result, "survivors": survivors}
+        )  # fmt: skip
+    return rows
+
+
+def show(report: dict[str, Any]) -> None:
+    print(f"{'kernel':<14}{'kind':<10}{'caught/total':>14}{'by check':>10}{'by result':>11}")
+    for row in report["rows"]:
+        share = f"{row['caught']}/{row['total']}"
+        print(f"{row['kernel']:<14}{row['kind']:<10}{share:>14}{row['by_check']:>10}{row['by_result']:>11}")
+    for row in report["rows"]:
+        for one in row["survivors"]:
+            why = one["why_harmless"] or "UNEXPLAINED"
+            print(f"survivor: {row['kernel']}.cpp:{one['line']}: {one['mutant']}: {why}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--kernels", default=",".join(PROBLEMS))
+    parser.add_argument("--target", default="ascend310p1")
+    parser.add_argument("--all", action="store_true", help="list every mutant with what caught it, on standard error")
+    options = parser.parse_args()
+    unknown = set(options.kernels.split(",")) - set(PROBLEMS)
+    if unknown:
+        parser.error(f"--kernels: expected some of {', '.join(PROBLEMS)}, got {', '.join(sorted(unknown))}")
+    rows = []
+    for name in options.kernels.split(","):
+        judged = judge(name, options.target)
+        rows += rows_of(name, judged)
+        if options.all:
+            for mutant, verdict, evidence in judged:
+                print(f"{name}.cpp:{mutant.line}: {mutant.text} -> {verdict}: {evidence}", file=sys.stderr)
+    report = {"machine": _machine.facts(), "rows": rows, "missing": []}
+    _harness.publish(report, options.json, show)
+    if any(one["why_harmless"] is None for row in rows for one in row["survivors"]):
+        sys.exit("mutations: unexplained survivors")
+
+
+if __name__ == "__main__":
+    main()
