@@ -2,17 +2,17 @@
 
 from hajax.targets import NpuTarget
 
-_GM_READS = ("gm_to_l1", "gm_to_ub", "gm_to_l0a", "gm_to_l0b", "gm_to_s")
-_GM_WRITES = ("ub_to_gm", "s_to_gm")
+GM_READS = ("gm_to_l1", "gm_to_ub", "gm_to_l0a", "gm_to_l0b", "gm_to_s")
+GM_WRITES = ("ub_to_gm", "s_to_gm")
 _SCALAR = ("gm_to_s", "s_to_gm")  # the scalar unit waits for its own accesses, a few bytes each: only the way counts
 
 
 def path_rate(target: NpuTarget, path: str, *, in_l2: bool = True) -> float:
     """Bytes a cycle of long copies on a path of paths.def; on those of GM, with the bytes in L2 or not."""
     share = target.sustained_share
-    if path in _GM_READS:
+    if path in GM_READS:
         return target.gm_l2_read_rate * share if in_l2 else target.gm_ddr_read_rate
-    if path in _GM_WRITES:
+    if path in GM_WRITES:
         return target.gm_l2_write_rate * share if in_l2 else target.gm_ddr_write_rate
     rates = {
         "ub_to_l1": target.ub_to_l1_rate * share,
@@ -24,7 +24,7 @@ def path_rate(target: NpuTarget, path: str, *, in_l2: bool = True) -> float:
         "ub_to_ub": target.ub_to_ub_rate,
     }
     if path not in rates:
-        raise ValueError(f"path: expected one of {', '.join((*_GM_READS, *_GM_WRITES, *rates))}, got {path!r}")
+        raise ValueError(f"path: expected one of {', '.join((*GM_READS, *GM_WRITES, *rates))}, got {path!r}")
     return rates[path]
 
 
@@ -53,8 +53,8 @@ def instruction_latency(target: NpuTarget, instruction: str, *, path: str | None
         return target.cube_latency
     if path in _SCALAR:
         return 0.0
-    if path in _GM_READS:
+    if path in GM_READS:
         return target.gm_read_latency
-    if path in _GM_WRITES:
+    if path in GM_WRITES:
         return target.gm_write_latency
     return target.l1_latency if path in ("ub_to_l1", "l1_to_ub", "l1_to_l0a", "l1_to_l0b") else 0.0

@@ -75,6 +75,8 @@ void dump(const hj_target& target) {
   printf("}}\n");
 }
 
+constexpr int kPlace = 0;  // stands for an address in a kernel
+
 Event read_event() {
   std::string instruction, pipe, kind, what, from, to, path;
   int id;
@@ -90,6 +92,7 @@ Event read_event() {
   event.event = static_cast<uint8_t>(id);
   event.path = find_path(path);
   event.gm = Event::kNoGm;
+  if (event.instruction == Instruction::vadd) event.where = &kPlace;
   return event;
 }
 
@@ -152,9 +155,7 @@ void print_cycles(const hj_target& target) {
          instruction_latency(target, which, find_path(path)));
 }
 
-}  // namespace
-
-int main() {
+void run() {
   hj_target target{};
   Result result;
   std::string word;
@@ -202,6 +203,16 @@ int main() {
     } else {
       refuse("unknown word " + word);
     }
+  }
+}
+
+}  // namespace
+
+int main() {
+  try {
+    run();
+  } catch (const std::exception& error) {
+    refuse(error.what());
   }
   return 0;
 }

@@ -10,6 +10,7 @@ import clock_driver
 import pytest
 
 from hajax import abi, chip_cost
+from hajax.backends import LibraryError, sim
 from hajax.targets import NpuTarget, npu
 
 FOLDER = Path(npu.__file__).parent
@@ -54,12 +55,35 @@ def test_python_and_cpp_cost_every_instruction_alike(name, driver):
     for instruction in target.costs:
         for path in (None, *PATHS):
             units, size = draw.randrange(256), 32 * draw.randrange(1 << 16)
-            missed = 32 * draw.randrange(size // 32 + 1) if path in chip_cost._GM_READS + chip_cost._GM_WRITES else 0
+            missed = 32 * draw.randrange(size // 32 + 1) if path in chip_cost.GM_READS + chip_cost.GM_WRITES else 0
             asked.append(f"cycles {instruction} {units} {size} {path or 'none'} {missed}")
             cycles = chip_cost.instruction_cycles(target, instruction, units=units, bytes=size, path=path, missed=missed)
             expected.append([cycles, chip_cost.instruction_latency(target, instruction, path=path)])
     assert clock_driver.ask(driver, "\n".join(asked) + "\n") == expected
     assert len(expected) == len(abi.names("instructions")) * (1 + len(PATHS))
+
+
+@pytest.fixture(scope="module")
+def library():
+    try:
+        return sim.open_sim_library()
+    except LibraryError as error:
+        pytest.skip(f"libhajax_sim: {error}")
+
+
+@pytest.mark.parametrize("name", npu.names())
+def test_the_library_has_the_same_chips(name, library):
+    assert sim.target_names() == npu.names()
+    table, target = library.lib.hajax_sim_target(name.encode()), npu.load(name)
+    found = {field: getattr(table, field) for field, _ in library.ffi.typeof("hj_target").fields if field != "cost"}
+    assert found == {f.name: getattr(target, f.name) for f in dataclasses.fields(target) if f.name not in ("name", "costs")}
+    for number, instruction in enumerate(abi.names("instructions")):
+        assert (table.cost[number].start, table.cost[number].per_unit) == target.costs[instruction]
+        for index, path in [(-1, None), *enumerate(PATHS)]:
+            missed = 1024 if path in chip_cost.GM_READS + chip_cost.GM_WRITES else 0
+            cycles = library.lib.hajax_sim_instruction_cycles(table, number, 7, 4096, index, missed)
+            assert cycles == chip_cost.instruction_cycles(target, instruction, units=7, bytes=4096, path=path, missed=missed)
+    assert library.lib.hajax_sim_target(b"ascend910") == library.ffi.NULL
 
 
 def test_an_unknown_chip_instruction_or_path_is_named():
