@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "native/emulator/instructions/vector_elements.h"
+#include "native/emulator/instructions/vector_functions.h"
 #include "native/emulator/instructions/vector_half.h"
 #include "native/emulator/instructions/vector_shape.h"
 
@@ -69,16 +70,6 @@ void narrow_array(const R* from, T* to, int count) {
     for (int i = 0; i < count; ++i) to[i] = narrow<T>(from[i]);
   }
 }
-
-// What a lane computes. `value` gives the result before its rounding to the destination's type.
-struct LaneFunction {
-  // Whether an intermediate result was clamped.
-  template <typename... V>
-  static bool clamps(V...) {
-    return false;
-  }
-  bool counts = true;  // false when a scalar operand is not finite: then nothing was clamped that was finite
-};
 
 template <typename D, typename... S>
 constexpr int lanes_of_types() {

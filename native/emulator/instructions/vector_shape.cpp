@@ -40,11 +40,8 @@ Issue named(Instruction instruction, const void* where) {
   return issue;
 }
 
-VectorIssue::VectorIssue(Instruction instruction, const void* where, int lanes_per_repeat, int64_t repeat,
-                         bool masked) {
-  issue_.instruction = instruction;
-  issue_.pipe = Pipe::V;
-  issue_.where = where;
+VectorIssue::VectorIssue(Instruction instruction, const void* where, int lanes_per_repeat, int64_t repeat, bool masked)
+    : issue_(named(instruction, where)) {
   issue_.check_overlap = true;
   shape_.lanes_per_repeat = lanes_per_repeat;
   if (core().registers.counter_mode) {
@@ -68,6 +65,14 @@ VectorIssue::VectorIssue(Instruction instruction, const void* where, int lanes_p
   issue_.masked = !shape_.last_full || !shape_.full;
   issue_.lanes_used = static_cast<uint64_t>(count_lanes(shape_.lanes)) * static_cast<uint64_t>(shape_.repeats - 1) +
                       static_cast<uint64_t>(count_lanes(shape_.last_lanes));
+}
+
+VectorIssue::VectorIssue(Instruction instruction, const void* where, int64_t repeat)
+    : issue_(named(instruction, where)) {
+  issue_.check_overlap = true;
+  limit("repeat", repeat, kMostRepeats);
+  shape_.repeats = static_cast<int32_t>(repeat);
+  issue_.units = static_cast<uint32_t>(repeat);
 }
 
 void VectorIssue::decode_normal(int64_t repeat) {

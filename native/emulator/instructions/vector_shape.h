@@ -67,6 +67,9 @@ class VectorIssue {
   // masked false: the instruction does not look at the mask's lanes (comparisons into memory).
   VectorIssue(Instruction instruction, const void* where, int lanes_per_repeat, int64_t repeat, bool masked = true);
 
+  // An instruction without lanes, which neither the mask nor its mode touches.
+  VectorIssue(Instruction instruction, const void* where, int64_t repeat);
+
   // Checks `value` against the width of the argument's field.
   void limit(const char* argument, int64_t value, int64_t most);
   void limit(const char* operand, const char* field, int64_t value, int64_t most);
