@@ -13,7 +13,7 @@ help:
 	@echo "make check  format, lint, types and contract tests"
 	@echo "make clean  remove $(VENV) and build/"
 
-$(STAMP): pyproject.toml CMakeLists.txt $(shell find native hajax/abi -type f 2>/dev/null)
+$(STAMP): pyproject.toml CMakeLists.txt $(shell find native hajax/abi hajax/targets -type f -not -name '*.py*' 2>/dev/null)
 	@sh scripts/prerequisites $(PYTHON)
 	@test -x $(RUN)/python || $(PYTHON) -m venv $(VENV)
 	@$(RUN)/python -m pip install --quiet --upgrade pip

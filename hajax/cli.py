@@ -277,6 +277,18 @@ def sim_header(
         print(path)
 
 
+@sim_app.command("flags")
+def sim_flags(
+    target: Annotated[str, typer.Option(help="A chip of `hajax sim targets`.")] = "ascend310p1", debug: Debug = False
+) -> None:
+    """Print a C++ compiler's flags for a host program with kernels: c++ -std=c++17 main.cpp kernel.cpp $(hajax sim flags)."""
+    import shlex
+
+    from hajax.backends import sim
+
+    print(shlex.join((*sim.compile_flags(target), *sim.link_flags())))
+
+
 def _interruptible(work: Callable[[], _Result]) -> _Result:
     """Runs `work` on another thread, so that this one sees Ctrl-C at once, during a compilation in C++ too."""
     outcome: list[_Result] = []

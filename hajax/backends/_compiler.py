@@ -53,6 +53,20 @@ def include_folders() -> tuple[Path, ...]:
     return (root / "native" / "emulator" / "ascendc", root / "native" / "emulator" / "acl" / "include", root)
 
 
+def compile_flags(target: str) -> tuple[str, ...]:
+    """What makes a host compiler see the emulator's headers for a chip. Raises ValueError for an unknown one."""
+    arch = npu.load(target).npu_arch
+    defines = (f"-D__NPU_ARCH__={arch}", f"-D__CCE_AICORE__={arch // 1000 * 100}")
+    return (*defines, *(f"-I{folder}" for folder in include_folders()))
+
+
+def link_flags() -> tuple[str, ...]:
+    """What links a host program or a kernel with the emulator."""
+    library = library_path()
+    check_present(library, VARIABLE)
+    return (str(library), f"-Wl,-rpath,{library.parent}")
+
+
 def find_compiler(named: str | None = None) -> tuple[str, ...]:
     """The host's C++ compiler as a command: `named`, else $CXX, else the first of c++, g++ and clang++. Raises CompileError."""
     wanted = named or os.environ.get("CXX")
@@ -89,13 +103,7 @@ def compile_kernel(source: Path, target: str = "ascend310p1", *, flags: Sequence
     source = Path(source).absolute()
     text = source.read_bytes()
     command = find_compiler(compiler)
-    emulator = library_path()
-    check_present(emulator, VARIABLE)
-    arch = npu.load(target).npu_arch
-    options = (
-        *_FLAGS, f"-D__NPU_ARCH__={arch}", f"-D__CCE_AICORE__={arch // 1000 * 100}",
-        *(f"-I{folder}" for folder in include_folders()), *flags,
-    )  # fmt: skip
+    options = (*_FLAGS, *compile_flags(target), *flags)
     inputs = [
         str(source),
         hashlib.sha256(text).hexdigest(),
@@ -103,13 +111,13 @@ def compile_kernel(source: Path, target: str = "ascend310p1", *, flags: Sequence
         command,
         compiler_version(command),
         abi.digest(),
-        str(emulator),
+        link_flags(),
     ]
     key = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:32]
     folder = _folder()
     if found := _find(folder, key):
         return found
-    return _build(folder, key, source, (*command, *options), emulator, kernels_in(text.decode(errors="replace")))
+    return _build(folder, key, source, (*command, *options), kernels_in(text.decode(errors="replace")))
 
 
 def parameters(library: Path) -> Mapping[str, Sequence[str]] | None:
@@ -124,6 +132,7 @@ def parameters(library: Path) -> Mapping[str, Sequence[str]] | None:
 def kernels_in(source: str) -> dict[str, list[str]]:
     """Names and parameters of the `__global__` functions that a source defines."""
     bare = re.sub(r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", " ", source, flags=re.DOTALL)
+    bare = re.sub(r"^[ \t]*#(?:\\\n|[^\n])*", "", bare, flags=re.MULTILINE)
     found = {}
     for match in re.finditer(r"\b__global__\b[^;{}()]*?\b(\w+)\s*\(([^(){};]*)\)\s*\{", bare):
         declared = " ".join(match[2].split())
@@ -163,14 +172,12 @@ def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _build(
-    folder: Path, key: str, source: Path, command: Sequence[str], emulator: Path, kernels: Mapping[str, Sequence[str]]
-) -> Path:
+def _build(folder: Path, key: str, source: Path, command: Sequence[str], kernels: Mapping[str, Sequence[str]]) -> Path:
     with tempfile.TemporaryDirectory(dir=folder) as work:
         built, list_of_headers = Path(work) / "kernel.so", Path(work) / "kernel.d"
         done = _call((
             *command, "-MMD", "-MT", "x", "-MF", str(list_of_headers), "-o", str(built), "-x", "c++", str(source),
-            "-x", "none", str(emulator), f"-Wl,-rpath,{emulator.parent}", "-Wl,-z,defs",
+            "-x", "none", *link_flags(), "-Wl,-z,defs",
         ))  # fmt: skip
         if done.returncode != 0:
             raise CompileError(f"{source.name} does not compile:\n{_first_error(done.stderr)}", done.stderr)

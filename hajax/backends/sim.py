@@ -20,20 +20,22 @@ from hajax import abi
 from hajax.backends._compiler import (
     VARIABLE,
     CompileError,
+    compile_flags,
     compile_kernel,
     compiler_version,
     find_compiler,
     include_folders,
     kernels_in,
     library_path,
+    link_flags,
     parameters,
 )
 from hajax.backends.library import Library, LibraryError, check_present
 from hajax.targets import NpuTarget
 
 __all__ = [
-    "CompileError", "Device", "Output", "SimFault", "SimOptions", "SimRun", "compile_kernel", "diagnose", "include_folders",
-    "kernels_in", "open_sim_library", "run", "target_names", "timeline",
+    "CompileError", "Device", "Output", "SimFault", "SimOptions", "SimRun", "compile_flags", "compile_kernel", "diagnose",
+    "include_folders", "kernels_in", "link_flags", "open_sim_library", "run", "target_names", "timeline",
 ]  # fmt: skip
 
 _WORD = 1 << 64

@@ -7,7 +7,7 @@ from importlib import metadata
 from typing import Any
 
 from hajax import abi, backends, cache
-from hajax.backends import library
+from hajax.backends import library, sim
 
 _PACKAGES = ("jax", "jaxlib", "numpy", "cffi", "ml_dtypes", "safetensors", "tokenizers", "jinja2", "typer", "torch")
 _VARIABLES = (
@@ -15,6 +15,13 @@ _VARIABLES = (
     "HAJAX_CPU_ISA",
     "HAJAX_CPU_THREADS",
     "HAJAX_CPU_BF16_DOT",
+    "HAJAX_SIM_LIBRARY",
+    "HAJAX_SIM_TARGET",
+    "HAJAX_SIM_THREADS",
+    "HAJAX_SIM_FAST",
+    "HAJAX_SIM_AUTO_BARRIERS",
+    "HAJAX_SIM_INJECT",
+    "CXX",
     "HAJAX_CACHE_DIR",
     "HAJAX_CACHE",
     "XLA_FLAGS",
@@ -37,7 +44,7 @@ def diagnose() -> dict[str, Any]:
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
         "abi": abi.digest()[:12],
     }
-    facts["libraries"] = {"libhajax_cpu": _cpu_library()}
+    facts["libraries"] = {"libhajax_cpu": _cpu_library(), "libhajax_sim": sim.diagnose()}
     facts["jax_devices"] = _devices()
     folder = cache.folder()
     facts["plan_cache"] = "off (HAJAX_CACHE=0)" if folder is None else str(folder)
