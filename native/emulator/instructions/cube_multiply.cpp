@@ -93,9 +93,8 @@ const float* widen_b(const T* b, const CubeShape& shape, int64_t column_tile) {
 
 // Outside of m x n.
 template <typename T>
-void spoil_padding(T* tile, const CubeShape& shape, int64_t column_tile) {
+void spoil_padding(T* tile, const CubeShape& shape, int64_t columns) {
   constexpr int kSpoilt = 0xFF;
-  const int64_t columns = std::min(kTile, shape.n - column_tile * kTile);
   for (int64_t row = 0; columns < kTile && row < shape.m; ++row) {
     memset(static_cast<void*>(tile + row * kTile + columns), kSpoilt, static_cast<size_t>(kTile - columns) * sizeof(T));
   }
@@ -104,25 +103,28 @@ void spoil_padding(T* tile, const CubeShape& shape, int64_t column_tile) {
     memset(static_cast<void*>(tile + shape.m * kTile), kSpoilt, static_cast<size_t>(rows * kTile) * sizeof(T));
 }
 
-int64_t multiply_tile(float* c, const float* a, const float* b, const CubeShape& shape, bool init,
+int64_t multiply_tile(float* c, const float* a, const float* b, const CubeShape& shape, bool init, int64_t,
                       GemmKernels::Multiply multiply) {
   multiply(a, shape.depth_tiles * shape.tile_depth, b, c, shape.m, shape.k, !init);
   return 0;
 }
 
-int64_t multiply_tile(Half* c, const float* a, const float* b, const CubeShape& shape, bool init,
+int64_t multiply_tile(Half* c, const float* a, const float* b, const CubeShape& shape, bool init, int64_t columns,
                       GemmKernels::Multiply multiply) {
   const int64_t count = shape.m * kTile;
   float* sums = Scratch::room(scratch().sums, count);
   if (!init) half_to_float(c, sums, count);
   multiply(a, shape.depth_tiles * shape.tile_depth, b, sums, shape.m, shape.k, !init);
+  for (int64_t row = 0; columns < kTile && row < shape.m; ++row) {  // what clamps there does not count
+    std::fill(sums + row * kTile + columns, sums + (row + 1) * kTile, 0.0f);
+  }
   return gemm_kernels().narrow(sums, reinterpret_cast<uint16_t*>(c), count);
 }
 
 // Sums of so few products of bytes are exact in float: 255 * 255 * 256 < 2^24.
 constexpr int64_t kExactDepth = 256;
 
-int64_t multiply_tile(int32_t* c, const float* a, const float* b, const CubeShape& shape, bool init,
+int64_t multiply_tile(int32_t* c, const float* a, const float* b, const CubeShape& shape, bool init, int64_t columns,
                       GemmKernels::Multiply multiply) {
   const int64_t count = shape.m * kTile;
   float* sums = Scratch::room(scratch().sums, count);
@@ -135,6 +137,7 @@ int64_t multiply_tile(int32_t* c, const float* a, const float* b, const CubeShap
   }
   int64_t clamped = 0;
   for (int64_t i = 0; i < count; ++i) {
+    if (i % kTile >= columns) continue;
     const int64_t sum = (init ? int64_t{0} : c[i]) + totals[i];
     const int64_t held = std::clamp<int64_t>(sum, INT32_MIN, INT32_MAX);
     clamped += held != sum;
@@ -149,8 +152,9 @@ int64_t multiply_all(C* c, const A* a, const B* b, const CubeShape& shape, bool 
   int64_t clamped = 0;
   for (int64_t j = 0; j < shape.column_tiles; ++j) {
     C* tile = c + j * shape.row_tiles * kTile * kTile;
-    clamped += multiply_tile(tile, rows, widen_b(b, shape, j), shape, init, multiply);
-    spoil_padding(tile, shape, j);
+    const int64_t columns = std::min(kTile, shape.n - j * kTile);
+    clamped += multiply_tile(tile, rows, widen_b(b, shape, j), shape, init, columns, multiply);
+    spoil_padding(tile, shape, columns);
   }
   return clamped;
 }

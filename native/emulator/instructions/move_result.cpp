@@ -19,10 +19,10 @@ constexpr int64_t kMostBroadcast = 255;
 enum class Step : uint8_t { copy, relu, narrow, narrow_relu, widen, scale, unsupported };
 
 template <typename D, typename S>
-Step step_of(ConvRelu_t mode) {
-  constexpr bool kSame = std::is_same_v<D, S>;
-  if constexpr (kSame) {
+Step step_of(ConvRelu_t mode, Space to) {
+  if constexpr (std::is_same_v<D, S>) {
     if (mode == CRMODE_NONE) return Step::copy;
+    if (to == Space::L0C) return Step::unsupported;
     if (mode == CRMODE_NONE_RELU && !std::is_same_v<S, uint32_t>) return Step::relu;
     if (mode == CRMODE_F16_MUL && std::is_same_v<S, Half>) return Step::scale;
   } else if constexpr (std::is_same_v<D, Half> && std::is_same_v<S, float>) {
@@ -191,7 +191,7 @@ void issue_move(const Way& way, D* dst, const S* src, int64_t count, int64_t len
   require_range(what, "length", length, 1, kMostUnits);
   require_range(what, "src_gap", src_gap, 0, kMostUnits);
   require_range(what, "dst_gap", dst_gap, 0, kMostUnits);
-  const Conversion conversion = conversion_of(step_of<D, S>(mode), mode, core().registers.deq_scale, what);
+  const Conversion conversion = conversion_of(step_of<D, S>(mode, way.to), mode, core().registers.deq_scale, what);
   const Access from = side("src", way.from, src, way.units, count, length, src_gap);
   Access to = side("dst", way.to, dst, way.units, count, length, dst_gap);
   to.write = true;
