@@ -56,7 +56,7 @@ def parse(number: int, text: str) -> Argument:
     `12`, `-3`, `0x10`: an integer; `x.npy`: an array; `z.npy:float16[8,32]`: an output that goes to z.npy; `z:float16[8,32]`:
     one that --save puts into its folder; with `=0` behind it starts as zeros instead of unwritten.
     """
-    where = f"argument {number}"
+    where = f"arguments[{number}]"
     try:
         return Argument(text, int(text, 0))
     except ValueError:
@@ -109,8 +109,11 @@ def run(request: Request) -> dict[str, Any]:
     """
     if not request.source.is_file():
         raise ValueError(f"source: no file {request.source}")
-    arguments = [parse(number, text) for number, text in enumerate(request.arguments, 1)]
+    arguments = [parse(number, text) for number, text in enumerate(request.arguments)]
     kernel = request.kernel or only_kernel(request.source)
+    for what, path in (*((f"arguments[{n}]", a.file) for n, a in enumerate(arguments)), ("--trace", request.trace)):
+        if path is not None and not path.parent.is_dir():
+            raise ValueError(f"{what}: no folder {path.parent} for {path.name}")
     if request.save is not None:
         request.save.mkdir(parents=True, exist_ok=True)
     library = sim.compile_kernel(request.source, request.target, flags=request.flags, compiler=request.compiler)

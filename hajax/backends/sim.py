@@ -357,8 +357,8 @@ def _place(device: Device, number: int, argument: np.ndarray | Output | int) -> 
         if isinstance(argument, np.ndarray):
             return device.put(argument)
         return device.empty(argument) if isinstance(argument, Output) else argument
-    except ValueError as error:
-        raise ValueError(f"arguments[{number}]: {error}") from None
+    except (ValueError, MemoryError) as error:
+        raise type(error)(f"arguments[{number}]: {error}") from None
 
 
 def _word(number: int, argument: Buffer | int) -> int:

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from acl_runtime import OK, Acl, function_of
 
 KERNELS = Path(__file__).parent / "kernels.cpp"
 
@@ -22,3 +23,20 @@ def kernels():
     from hajax.backends import sim
 
     return sim.compile_kernel(KERNELS)
+
+
+@pytest.fixture
+def acl():
+    """A runtime with device 0 set; finalised afterwards whatever happened."""
+    runtime = Acl()
+    assert runtime.Init(0) == OK, runtime.text()
+    assert runtime.rtSetDevice(0) == OK
+    yield runtime
+    assert runtime.inject(b"") == OK
+    runtime.Finalize()
+
+
+@pytest.fixture
+def add(acl, kernels):
+    """The function `add` of kernels.cpp."""
+    return function_of(acl, kernels, "add")

@@ -59,7 +59,7 @@ extern "C" __global__ __aicore__ void divide(GM_ADDR x, uint32_t by) {
 extern "C" __global__ __aicore__ void deep(GM_ADDR x) {
   volatile uint8_t frame[4096];
   frame[0] = 1;
-  deep(x + frame[0]);
+  if (x != nullptr) deep(x + frame[0]);
   frame[1] = 2;
 }
 extern "C" __global__ __aicore__ void aborts(GM_ADDR) { abort(); }
