@@ -7,10 +7,14 @@ import cffi
 import pytest
 
 from hajax import abi, backends
+from hajax.backends import sim
 
 FOLDER = Path(abi.__file__).parent
 LISTS = sorted(path.stem for path in FOLDER.glob("*.def"))
-READ = ["backends", "counters", "decays", "dtypes", "isas", "statuses"]
+READ = [
+    "backends", "checks", "counters", "counts", "decays", "dtypes", "instructions", "isas", "paths", "pipes", "spaces",
+    "statuses", "timing",
+]  # fmt: skip
 
 
 def test_every_list_is_known_here():
@@ -33,14 +37,18 @@ def test_numbers_and_names_of_a_list_are_unique_and_in_order(name):
     assert {len(row) for row in abi.rows(name)} == {len(abi.rows(name)[0])}
 
 
-def test_counters_fit_the_array():
-    assert max(abi.table("counters")) < abi.constant("HJ_COUNTERS")
+@pytest.mark.parametrize(("name", "room"), [
+    ("counters", "HJ_COUNTERS"), ("counts", "HJ_COUNTS"), ("paths", "HJ_PATHS"), ("pipes", "HJ_PIPES"), ("timing", "HJ_TIMINGS"),
+    ("instructions", "HJ_INSTRUCTIONS"),
+])  # fmt: skip
+def test_a_list_fits_its_array(name, room):
+    assert max(abi.table(name)) < abi.constant(room)
 
 
 def test_the_headers_parse_and_hold_no_hidden_padding():
     ffi = cffi.FFI()
     ffi.cdef(abi.header_text())
-    for struct in ("hj_plan_header", "hj_cpu_plan", "hj_delta_call"):
+    for struct in ("hj_plan_header", "hj_cpu_plan", "hj_delta_call", "hj_cost", "hj_target", "hj_sim_options", "hj_sim_counts"):
         end = 0
         for _, field in ffi.typeof(struct).fields:
             assert field.offset == end, f"{struct}: padding before offset {field.offset}"
@@ -48,17 +56,24 @@ def test_the_headers_parse_and_hold_no_hidden_padding():
         assert end == ffi.sizeof(struct)
 
 
-def test_the_librarys_digest_is_this_packages():
-    library = backends.open_library()
-    assert library.ffi.string(library.lib.hajax_abi_digest()).decode() == abi.digest()
+LIBRARIES = {"hajax_sim_": sim.open_sim_library, "hajax_": backends.open_library}  # the first that fits
 
 
-def test_every_function_of_the_header_is_in_the_library():
-    library = backends.open_library()
+@pytest.mark.parametrize("prefix", LIBRARIES)
+def test_a_librarys_digest_is_this_packages(prefix):
+    library = LIBRARIES[prefix]()
+    assert library.ffi.string(getattr(library.lib, f"{prefix}abi_digest")()).decode() == abi.digest()
+
+
+def test_every_function_of_the_headers_is_in_its_library():
     functions = re.findall(r"\b(hajax_\w+)\(", abi.header_text())
-    assert len(functions) >= 7
+    found = dict.fromkeys(LIBRARIES, 0)
     for function in functions:
-        assert library.address(function) != 0
+        prefix = next(prefix for prefix in LIBRARIES if function.startswith(prefix))
+        assert LIBRARIES[prefix]().address(function) != 0
+        found[prefix] += 1
+    assert found["hajax_"] >= 7
+    assert found["hajax_sim_"] >= 20
 
 
 def test_an_unknown_constant_and_an_empty_list_are_errors():

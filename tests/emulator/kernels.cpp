@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "native/emulator/core/services.h"
+#include "native/emulator/instructions/sync.h"
 #include "native/emulator/instructions/types.h"
 
 #ifndef GM_ADDR
@@ -62,6 +63,7 @@ extern "C" __global__ __aicore__ void deep(GM_ADDR x) {
   if (x != nullptr) deep(x + frame[0]);
   frame[1] = 2;
 }
+extern "C" __global__ __aicore__ void waits(GM_ADDR) { wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0); }
 extern "C" __global__ __aicore__ void aborts(GM_ADDR) { abort(); }
 extern "C" __global__ __aicore__ void traps(GM_ADDR) { __builtin_trap(); }
 extern "C" __global__ __aicore__ void throws(GM_ADDR) { throw std::runtime_error("as said"); }

@@ -18,6 +18,7 @@ from acl_runtime import (
     NO_MEMORY,
     OK,
     RT_PARAM_INVALID,
+    TIMEOUT,
     X,
     function_of,
 )
@@ -138,6 +139,12 @@ def test_a_failed_kernel_is_told_at_the_next_wait_and_later_work_still_runs(acl,
     assert "kernels.cpp:" in text
     np.testing.assert_array_equal(acl.get(y, 64), X + 1)
     assert acl.rtSynchronizeStream(stream) == OK
+
+
+def test_a_wait_that_never_ends_is_a_timeout_and_no_hang(acl, kernels):
+    assert acl.launch(function_of(acl, kernels, "waits"), [0]) == OK
+    assert acl.rtSynchronizeStream(0) == TIMEOUT
+    assert "deadlock: kernel waits" in acl.text()
 
 
 def test_handles_that_are_none_or_were_destroyed_are_codes(acl, add, kernels):

@@ -256,6 +256,7 @@ def test_a_timeline_is_chrome_trace_json(kernels):
     ("wild", [X, 8], "out_of_bounds", (line("= *x;"), "0x8", "no memory of the chip")),
     ("deep", [X], "out_of_bounds", ("stack",)),
     ("divide", [X, 0], "launch", (line("one / zero"), "divided by zero")),
+    ("waits", [X], "deadlock", ("MTE2", line("wait_flag(PIPE_MTE2"))),
     ("aborts", [X], "launch", ("aborted",)),
     ("traps", [X], "launch", ("illegal instruction",)),
     ("throws", [X], "launch", ("exception", "as said")),
