@@ -6,7 +6,7 @@ from move_model import BROADCASTS, COPIES, FILLS, LOADS, RESULTS, WINDOW
 from move_program import BLOCK, SPACES, Program
 
 from hajax import abi
-from hajax.backends.sim import SimFault
+from hajax.backends.sim import Output, SimFault
 
 pytestmark = pytest.mark.native
 FULL = {"L1": 1 << 20, "L0A": 1 << 16, "L0B": 1 << 16, "L0C": 1 << 18, "UB": (1 << 18) - (1 << 13), "GM": WINDOW["GM"]}
@@ -139,3 +139,12 @@ def test_what_the_310p_lacks_is_an_error(name, words, text):
 def test_messages_name_the_source_line():
     with pytest.raises(SimFault, match=r"move_entry\.cpp:\d+"):
         Program().add("copy_gm_to_ubuf", 0, 0, 0, 1, 0, 0).run({}, np.zeros(BLOCK, np.uint8))
+
+
+def test_an_atomic_copy_to_gm_that_nothing_wrote_is_an_error():
+    rows = Program().add("set_atomic_f32").add("copy_ubuf_to_gm", 0, 0, 1, 2, 0, 0).rows
+    before = {"UB": np.zeros(64, np.uint8)}
+    Program(list(rows)).run(before, np.zeros(64, np.uint8))
+    with pytest.raises(SimFault, match=r"dst reads GM byte \d+, byte 0 of its allocation, that nothing has written") as caught:
+        Program(list(rows)).run(before, Output((64,), np.uint8))
+    assert caught.value.check == "uninitialized"

@@ -152,9 +152,7 @@ void Core::follow(const Issue& what) {
       const int64_t start = offset(access.space, access.address);
       if (access.space == Space::GM) {
         record_gm(what, access);
-        if (writes) {
-          for_each_run(what, access, start, [&](int64_t at, int64_t bytes) { gm_.mark_written(at, bytes); });
-        } else if (options_.check_written) {
+        if ((!writes || access.atomic) && options_.check_written) {
           for_each_run(what, access, start, [&](int64_t at, int64_t bytes) {
             const int64_t missing = gm_.first_unwritten(at, bytes);
             if (missing < 0) return;
@@ -163,6 +161,9 @@ void Core::follow(const Issue& what) {
                      std::to_string(missing - gm_.find(missing).start) + " of its allocation, that nothing has written",
                  what);
           });
+        }
+        if (writes) {
+          for_each_run(what, access, start, [&](int64_t at, int64_t bytes) { gm_.mark_written(at, bytes); });
         }
       } else if (writes) {
         for_each_run(what, access, start, [&](int64_t at, int64_t bytes) { usage_->touch(access.space, at, bytes); });
@@ -245,7 +246,7 @@ void Core::record_gm(const Issue& what, const Access& access) {
   one.stride = access.blocks > 1 ? access.block_stride : access.bytes;
   one.runs = access.blocks;
   one.write = access.write;
-  one.atomic = registers.atomic != Registers::Atomic::none && access.write;
+  one.atomic = access.atomic;
   one.epoch = epoch_;
   one.number = queues_->number(what.pipe);
   one.pipe = what.pipe;

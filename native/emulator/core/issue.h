@@ -30,6 +30,8 @@ struct Access {
   uint8_t lane_bytes = 0;
   // Two reads or writes of this operand by one pipe need no barrier between them (an Mmad that accumulates many tiles).
   bool ordered_in_pipe = false;
+  // A write to GM that adds to what is there: it reads too, and several cores may add to the same bytes.
+  bool atomic = false;
   const void* address = nullptr;
   int64_t bytes = 32;
   int32_t blocks = 1;

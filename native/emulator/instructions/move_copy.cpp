@@ -176,7 +176,8 @@ void copy_ubuf_to_gm(void* dst, const void* src, int64_t, int64_t count, int64_t
   const Atomic type = core().registers.atomic;
   const Blocks blocks = {count, length, src_gap, dst_gap};
   if (type == Atomic::none) return issue_copy(kCopy, dst, src, blocks, where);
-  const Issue what = copy_issue(kCopy, dst, src, blocks, where);
+  Issue what = copy_issue(kCopy, dst, src, blocks, where);
+  what.access[1].atomic = true;
   core().issue(what, [=, runs = runs_of(dst, src, blocks)] {
     const uint64_t clamped = add_all(type, runs);
     if (clamped != 0) core().saturated(clamped, new_issue(Instruction::copy_ubuf_to_gm, where));
