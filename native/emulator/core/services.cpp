@@ -31,6 +31,7 @@ void buffers_cleared() { core().buffers_cleared(); }
 void tensor_allocated(Space space, int64_t offset, int64_t bytes) { core().tensor_allocated(space, offset, bytes); }
 void tensor_freed(Space space, int64_t offset, int64_t bytes) { core().tensor_freed(space, offset, bytes); }
 void sync_all() { core().sync_all(HAJAX_WHERE()); }
+int64_t sync_alls() { return static_cast<int64_t>(core().counts().counts[static_cast<int>(Count::sync_alls)]); }
 void charge_scalar(double cycles) { core().charge_cycles(cycles); }
 void name_step(const char* step) { core().step = step == nullptr ? "" : step; }
 

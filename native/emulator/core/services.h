@@ -35,6 +35,7 @@ void tensor_allocated(Space space, int64_t offset, int64_t bytes);
 void tensor_freed(Space space, int64_t offset, int64_t bytes);
 
 void sync_all();                    // SyncAll between the cores of this launch
+int64_t sync_alls();                // how many of them this core has passed
 void charge_scalar(double cycles);  // scalar work that host C++ would hide
 void name_step(const char* step);   // "" ends it; named in messages and timelines
 
