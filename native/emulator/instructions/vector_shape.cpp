@@ -47,16 +47,12 @@ VectorIssue::VectorIssue(Instruction instruction, const void* where, int lanes_p
   if (core().registers.counter_mode) {
     decode_counter();
   } else {
-    decode_normal(repeat);
+    decode_normal(repeat, masked);
   }
-  if (!masked) {
-    if (!shape_.last_full && core().registers.counter_mode)
-      fail(Check::limit, "the count of elements is " + std::to_string(core().registers.mask_low) +
-                             ": expected a multiple of " + std::to_string(lanes_per_repeat) +
-                             " for an instruction that ignores the mask");
-    shape_.lanes = shape_.last_lanes = first_lanes(lanes_per_repeat);
-    shape_.full = shape_.last_full = true;
-  }
+  if (!masked && !shape_.last_full)
+    fail(Check::limit, "the count of elements is " + std::to_string(core().registers.mask_low) +
+                           ": expected a multiple of " + std::to_string(lanes_per_repeat) +
+                           " for an instruction that ignores the mask");
   if (shape_.repeats == 0) return;
   issue_.units = static_cast<uint32_t>(shape_.repeats);
   issue_.lanes = shape_.lanes;
@@ -75,10 +71,14 @@ VectorIssue::VectorIssue(Instruction instruction, const void* where, int64_t rep
   issue_.units = static_cast<uint32_t>(repeat);
 }
 
-void VectorIssue::decode_normal(int64_t repeat) {
+void VectorIssue::decode_normal(int64_t repeat, bool masked) {
   limit("repeat", repeat, kMostRepeats);
   shape_.repeats = static_cast<int32_t>(repeat);
   if (repeat == 0) return;
+  if (!masked) {
+    shape_.lanes = shape_.last_lanes = first_lanes(shape_.lanes_per_repeat);
+    return;
+  }
   Lanes lanes{core().registers.mask_low, core().registers.mask_high};
   if (shape_.lanes_per_repeat <= kWordLanes) {
     if (lanes.high != 0 && !(lanes.high == kAllOnes && lanes.low == kAllOnes))

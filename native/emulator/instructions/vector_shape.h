@@ -88,7 +88,7 @@ class VectorIssue {
   Issue& issue() { return issue_; }
 
  private:
-  void decode_normal(int64_t repeat);
+  void decode_normal(int64_t repeat, bool masked);
   void decode_counter();
   void add_operand(const Operand& what, bool write);
 
