@@ -255,3 +255,18 @@ extern "C" __global__ __aicore__ void cores(__gm__ int64_t* results) {
   hajax::emulator::scalar_write(Space::GM, mine, sizeof *mine);
   *mine = get_block_num();
 }
+
+// Every core adds its share of `terms` to the same sums, `rounds` times with a SyncAll between.
+extern "C" __global__ __aicore__ void add_up(__gm__ uint8_t* terms, __gm__ uint8_t* sums, int64_t bytes,
+                                             int64_t rounds) {
+  uint8_t* ub = hajax::emulator::space_base(Space::UB);
+  copy_gm_to_ubuf(ub, terms + get_block_idx() * bytes, 0, 1, bytes / kBlock, 0, 0);
+  set_flag(PIPE_MTE2, PIPE_MTE3, 0);
+  wait_flag(PIPE_MTE2, PIPE_MTE3, 0);
+  set_atomic_f32();
+  for (int64_t round = 0; round < rounds; ++round) {
+    if (round > 0) hajax::emulator::sync_all();
+    copy_ubuf_to_gm(sums, ub, 0, 1, bytes / kBlock, 0, 0);
+  }
+  set_atomic_none();
+}

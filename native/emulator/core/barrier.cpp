@@ -1,5 +1,7 @@
 #include "native/emulator/core/barrier.h"
 
+#include <algorithm>
+
 namespace hajax::emulator {
 
 void Barrier::begin() {
@@ -12,19 +14,22 @@ void Barrier::end(int core, bool failed) {
   const std::lock_guard guard(lock_);
   ++free_;
   ++done_;
+  arrived_[static_cast<size_t>(core)] = true;
   if (ended_ < 0 || core < ended_) ended_ = core;
   failed_ = failed_ || failed;
   changed_.notify_all();
 }
 
-int Barrier::wait(int) {
+int Barrier::wait(int core) {
   std::unique_lock guard(lock_);
   const int round = round_;
   ++free_;
   ++waiting_;
+  arrived_[static_cast<size_t>(core)] = true;
   if (waiting_ == cores_) {
     waiting_ = 0;
     ++round_;
+    std::fill(arrived_.begin(), arrived_.end(), false);
   }
   changed_.notify_all();
   // A failure elsewhere ends the wait, but only after every core has come or ended, so that the report is always the
@@ -34,6 +39,19 @@ int Barrier::wait(int) {
   if (round_ != round) return -1;
   if (failed_) throw LaunchAborted();
   return ended_;
+}
+
+bool Barrier::lower_arrived(int core) const {
+  return std::find(arrived_.begin(), arrived_.begin() + core, false) == arrived_.begin() + core;
+}
+
+void Barrier::take_turn(int core) {
+  std::unique_lock guard(lock_);
+  if (lower_arrived(core)) return;
+  ++free_;
+  changed_.notify_all();
+  changed_.wait(guard, [&] { return lower_arrived(core) && free_ > 0; });
+  --free_;
 }
 
 }  // namespace hajax::emulator

@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <vector>
 
 namespace hajax::emulator {
 
@@ -11,7 +12,7 @@ struct LaunchAborted {};  // thrown in cores that wait for one that failed
 
 class Barrier {
  public:
-  Barrier(int cores, int threads) : cores_(cores), free_(threads) {}
+  Barrier(int cores, int threads) : cores_(cores), free_(threads), arrived_(static_cast<size_t>(cores)) {}
 
   void begin();                     // waits for a free host thread
   void end(int core, bool failed);  // this core is done
@@ -19,7 +20,12 @@ class Barrier {
   // All cores have come, or -1; otherwise a core that ended without coming. Throws LaunchAborted when one has failed.
   int wait(int core);
 
+  // Waits until all lower cores have come to the next SyncAll or ended: what cores do after it, they do in their order,
+  // whatever the number of threads.
+  void take_turn(int core);
+
  private:
+  bool lower_arrived(int core) const;
   bool stuck() const { return ended_ >= 0 && waiting_ > 0 && waiting_ + done_ == cores_; }
 
   const int cores_;
@@ -29,6 +35,7 @@ class Barrier {
   int ended_ = -1;  // the lowest core that is done
   int round_ = 0;
   bool failed_ = false;
+  std::vector<bool> arrived_;  // at the next SyncAll, or at the end
   std::mutex lock_;
   std::condition_variable changed_;
 };

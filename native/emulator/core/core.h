@@ -88,6 +88,10 @@ class Core {
   void charge(Instruction instruction);  // counts it and charges its start cycles to S
   void charge_cycles(double cycles);
 
+  // For a computation whose result depends on the order of the cores: waits for the lower ones to come to their next
+  // SyncAll or end.
+  void take_turn();
+
   // Values clamped to their type's range by the running computation.
   void saturated(uint64_t values, const Issue& what);
 

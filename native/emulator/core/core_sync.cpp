@@ -86,6 +86,10 @@ void Core::sync_all(const void* where) {
   ++epoch_;
 }
 
+void Core::take_turn() {
+  if (barrier_ != nullptr) barrier_->take_turn(index_);
+}
+
 void Core::scalar_access(Space space, const void* address, int64_t bytes, bool write, const void* where) {
   Issue what{};
   what.instruction = write ? Instruction::scalar_store : Instruction::scalar_load;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <mutex>
 
 #include "native/emulator/instructions/arguments.h"
 #include "native/emulator/instructions/move.h"
@@ -61,12 +60,6 @@ void issue_copy(const Copy& copy, void* dst, const void* src, const Blocks& bloc
 
 using Atomic = Registers::Atomic;
 
-// Cores run on threads of their own and may add to the same bytes.
-std::mutex& additions() {
-  static std::mutex one_at_a_time;
-  return one_at_a_time;
-}
-
 uint64_t add(float* sum, const float& term) {
   *sum += term;
   return 0;
@@ -110,7 +103,6 @@ uint64_t add_runs(const Runs& runs) {
 }
 
 uint64_t add_all(Atomic type, const Runs& runs) {
-  const std::lock_guard guard(additions());
   switch (type) {
     case Atomic::f32:
       return add_runs<float>(runs);
@@ -179,6 +171,7 @@ void copy_ubuf_to_gm(void* dst, const void* src, int64_t, int64_t count, int64_t
   Issue what = copy_issue(kCopy, dst, src, blocks, where);
   what.access[1].atomic = true;
   core().issue(what, [=, runs = runs_of(dst, src, blocks)] {
+    core().take_turn();  // sums of floats depend on the order of their terms
     const uint64_t clamped = add_all(type, runs);
     if (clamped != 0) core().saturated(clamped, new_issue(Instruction::copy_ubuf_to_gm, where));
   });
