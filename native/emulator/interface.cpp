@@ -176,13 +176,17 @@ int32_t hajax_sim_write(hj_sim_device* device, uint64_t address, const void* fro
 
 int32_t hajax_sim_read(hj_sim_device* device, uint64_t address, void* to, int64_t bytes) {
   return guarded([&] {
-    device->device.read(&checked(static_cast<uint8_t*>(to), "to"), checked_range(device, address, bytes), bytes);
+    const uint8_t* from = checked_range(device, address, bytes);
+    device->device.read(&checked(static_cast<uint8_t*>(to), "to"), from, bytes);
   });
 }
 
 int64_t hajax_sim_unwritten(hj_sim_device* device, uint64_t address, int64_t bytes) {
   int64_t count = -1;
-  guarded([&] { count = device->device.unwritten(checked_range(device, address, bytes), bytes); });
+  guarded([&] {
+    const uint8_t* from = checked_range(device, address, bytes);
+    count = device->device.unwritten(from, bytes);
+  });
   return count;
 }
 

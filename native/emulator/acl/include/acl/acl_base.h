@@ -7,6 +7,13 @@
 
 #define ACL_FUNC_VISIBILITY __attribute__((visibility("default")))
 
+// Callers may pass any number: without a type of its own, a C++ enumeration could not hold it.
+#ifdef __cplusplus
+#define HAJAX_ACL_INT : int
+#else
+#define HAJAX_ACL_INT
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif

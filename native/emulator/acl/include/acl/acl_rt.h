@@ -19,9 +19,9 @@
 extern "C" {
 #endif
 
-typedef enum aclrtRunMode { ACL_DEVICE, ACL_HOST } aclrtRunMode;
+typedef enum aclrtRunMode HAJAX_ACL_INT { ACL_DEVICE, ACL_HOST } aclrtRunMode;
 
-typedef enum aclrtMemcpyKind {
+typedef enum aclrtMemcpyKind HAJAX_ACL_INT {
   ACL_MEMCPY_HOST_TO_HOST = 0,
   ACL_MEMCPY_HOST_TO_DEVICE = 1,
   ACL_MEMCPY_DEVICE_TO_HOST = 2,
@@ -29,13 +29,13 @@ typedef enum aclrtMemcpyKind {
   ACL_MEMCPY_DEFAULT = 4,
 } aclrtMemcpyKind;
 
-typedef enum aclrtMemMallocPolicy {
+typedef enum aclrtMemMallocPolicy HAJAX_ACL_INT {
   ACL_MEM_MALLOC_HUGE_FIRST = 0,
   ACL_MEM_MALLOC_HUGE_ONLY = 1,
   ACL_MEM_MALLOC_NORMAL_ONLY = 2,
 } aclrtMemMallocPolicy;
 
-typedef enum aclrtMemAttr {
+typedef enum aclrtMemAttr HAJAX_ACL_INT {
   ACL_DDR_MEM = 0,
   ACL_HBM_MEM = 1,
   ACL_DDR_MEM_HUGE = 2,
@@ -44,24 +44,24 @@ typedef enum aclrtMemAttr {
   ACL_HBM_MEM_NORMAL = 5,
 } aclrtMemAttr;
 
-typedef enum aclrtEventStatus {
+typedef enum aclrtEventStatus HAJAX_ACL_INT {
   ACL_EVENT_STATUS_COMPLETE = 0,
   ACL_EVENT_STATUS_NOT_READY = 1,
   ACL_EVENT_STATUS_RESERVED = 2,
 } aclrtEventStatus;
 
-typedef enum aclrtEventRecordedStatus {
+typedef enum aclrtEventRecordedStatus HAJAX_ACL_INT {
   ACL_EVENT_RECORDED_STATUS_NOT_READY = 0,
   ACL_EVENT_RECORDED_STATUS_COMPLETE = 1,
 } aclrtEventRecordedStatus;
 
-typedef enum aclrtStreamStatus {
+typedef enum aclrtStreamStatus HAJAX_ACL_INT {
   ACL_STREAM_STATUS_COMPLETE = 0,
   ACL_STREAM_STATUS_NOT_READY = 1,
   ACL_STREAM_STATUS_RESERVED = 0xFFFF,
 } aclrtStreamStatus;
 
-typedef enum aclrtDevAttr {
+typedef enum aclrtDevAttr HAJAX_ACL_INT {
   ACL_DEV_ATTR_AICPU_CORE_NUM = 1,
   ACL_DEV_ATTR_AICORE_CORE_NUM = 101,
   ACL_DEV_ATTR_CUBE_CORE_NUM = 102,
@@ -70,7 +70,7 @@ typedef enum aclrtDevAttr {
   ACL_DEV_ATTR_L2_CACHE_SIZE = 302,
 } aclrtDevAttr;
 
-typedef enum aclDeviceInfo {
+typedef enum aclDeviceInfo HAJAX_ACL_INT {
   ACL_DEVICE_INFO_UNDEFINED = -1,
   ACL_DEVICE_INFO_AI_CORE_NUM = 0,
   ACL_DEVICE_INFO_VECTOR_CORE_NUM = 1,
