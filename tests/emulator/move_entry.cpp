@@ -93,7 +93,7 @@ void run_row(const int64_t* row, uint8_t* gm_base) {
     CASE(0, pipe_barrier, pipe_barrier(pipe(0)))
     CASE(1, set_flag, set_flag(pipe(0), pipe(1), event(2)))
     CASE(2, wait_flag, wait_flag(pipe(0), pipe(1), event(2)))
-    CASE(3, dcci, dcci(at.gm(0), w[1]))
+    CASE(3, dcci, dcci(at.gm(0), static_cast<uint64_t>(w[1])))
     CASE(4, set_atomic_none, set_atomic_none())
     CASE(5, set_atomic_f32, set_atomic_add(); set_atomic_f32())
     CASE(6, set_atomic_f16, set_atomic_add(); set_atomic_f16())
