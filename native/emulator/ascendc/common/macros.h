@@ -49,15 +49,18 @@ using hajax::emulator::Check;
 using hajax::emulator::kernel_fault;
 using hajax::emulator::Space;
 
+// Texts of messages are made outside of the kernel's own code; the call that reports them is inside, for its line.
+#define HAJAX_COLD __attribute__((noinline, cold))
+
 // Text of a message. Kernel code gets no standard library from these headers, hence no std::string.
 class Text {
  public:
-  Text& operator<<(const char* text) {
+  HAJAX_COLD Text& operator<<(const char* text) {
     while (*text != '\0' && used_ + 1 < kRoom) data_[used_++] = *text++;
     data_[used_] = '\0';
     return *this;
   }
-  Text& operator<<(int64_t value) {
+  HAJAX_COLD Text& operator<<(int64_t value) {
     if (value < 0) *this << "-";
     uint64_t rest = value < 0 ? ~static_cast<uint64_t>(value) + 1 : static_cast<uint64_t>(value);
     char digits[24];
@@ -77,17 +80,22 @@ class Text {
   int used_ = 0;
 };
 
+HAJAX_COLD inline Text range_text(const char* api, const char* what, int64_t value, int64_t least, int64_t most) {
+  return Text() << api << ": " << what << ": expected " << least << " to " << most << ", got " << value;
+}
+HAJAX_COLD inline Text multiple_text(const char* api, const char* what, int64_t value, int64_t unit,
+                                     const char* remedy) {
+  return Text() << api << ": " << what << ": expected a multiple of " << unit << ", got " << value
+                << "; the device would round it down. " << remedy;
+}
+
 // `what` of `api` must lie in [least, most].
 HAJAX_API void expect_range(const char* api, const char* what, int64_t value, int64_t least, int64_t most) {
-  if (value >= least && value <= most) return;
-  kernel_fault(Check::limit,
-               Text() << api << ": " << what << ": expected " << least << " to " << most << ", got " << value);
+  if (value < least || value > most) kernel_fault(Check::limit, range_text(api, what, value, least, most));
 }
 
 HAJAX_API void expect_multiple(const char* api, const char* what, int64_t value, int64_t unit, const char* remedy) {
-  if (value % unit == 0) return;
-  kernel_fault(Check::limit, Text() << api << ": " << what << ": expected a multiple of " << unit << ", got " << value
-                                    << "; the device would round it down. " << remedy);
+  if (value % unit != 0) kernel_fault(Check::limit, multiple_text(api, what, value, unit, remedy));
 }
 
 }  // namespace hajax::ascendc
