@@ -13,8 +13,8 @@ SWITCH = "hajax_mutant"
 CALLS = {
     "DataCopy": (2, True), "LoadData": (2, False), "Mmad": (3, False), "Add": (3, True), "Sub": (3, True), "Mul": (3, True),
     "Div": (3, True), "Max": (3, True), "Min": (3, True), "Exp": (2, True), "Ln": (2, True), "Abs": (2, True), "Sqrt": (2, True),
-    "Rsqrt": (2, True), "Reciprocal": (2, True), "Relu": (2, True), "Adds": (2, False), "Muls": (2, False), "Duplicate": (1, True),
-    "ReduceMax": (3, True), "ReduceSum": (3, True), "ReduceMin": (3, True),
+    "Rsqrt": (2, True), "Reciprocal": (2, True), "Relu": (2, True), "Adds": (2, False), "Muls": (2, False),
+    "Duplicate": (1, True), "ReduceMax": (3, True), "ReduceSum": (3, True), "ReduceMin": (3, True),
 }  # fmt: skip
 _PRELUDE = f"""
 extern "C" {{ int {SWITCH} = 0; }}

@@ -54,8 +54,9 @@ def _matmul() -> tuple[list[Any], np.ndarray]:
 
 def _row_softmax() -> tuple[list[Any], np.ndarray]:
     random = np.random.default_rng(3)
-    rows, columns = 7, 1024
+    rows, columns = 5, 8192  # as wide as the buffers
     x = (4 * random.standard_normal((rows, columns))).astype(np.float32)
+    x[1, -1], x[2, 0] = 200, 200  # maxima at the ends too, so large that exp needs them
     e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
     return [x, np.zeros_like(x), rows, columns], e / e.sum(1, keepdims=True)
 
@@ -67,7 +68,9 @@ PROBLEMS = {
 }
 
 # (kernel, what was done) -> why the kernel is as right as before.
-HARMLESS: dict[tuple[str, str], str] = {}
+HARMLESS: dict[tuple[str, str], str] = {
+    ("row_softmax", "work_buffer_ 32 bytes smaller"): "the reductions need less than a row of work space, which they check",
+}
 
 
 def _differs(got: np.ndarray, expected: np.ndarray, tolerance: float) -> bool:
@@ -77,7 +80,7 @@ def _differs(got: np.ndarray, expected: np.ndarray, tolerance: float) -> bool:
 
 
 def judge(name: str, target: str) -> list[tuple[_mutants.Mutant, str, str]]:
-    """Every mutant of a kernel with its verdict (check, result, survivor) and the evidence. Raises if the kernel itself is wrong."""
+    """Every mutant of a kernel with its verdict (check, result, survivor) and the evidence. The kernel itself must be right."""
     problem = PROBLEMS[name]
     source, mutants = _mutants.mutate((KERNELS / f"{name}.cpp").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory() as folder:

@@ -44,26 +44,26 @@ int32_t Shadow::new_split(const Cell& cell) {
 
 bool Shadow::races_with(const Cell& cell, bool write, const Actor& actor, Conflict* conflict) {
   const Clock& clock = *actor.clock;
+  const int own = static_cast<int>(actor.pipe);
   const auto unordered = [&](int pipe, uint32_t number) {
     if (number <= clock[static_cast<size_t>(pipe)]) return false;
-    if (pipe != static_cast<int>(actor.pipe)) return true;
-    return number != actor.number && !actor.ordered_in_pipe;  // the instruction itself does not count
+    return pipe != own || (number != actor.number && !actor.ordered_in_pipe);  // the instruction itself does not count
   };
   const auto found = [&](int pipe, uint32_t number, bool wrote) {
-    conflict->verdict = Verdict::race;
-    conflict->other_wrote = wrote;
-    conflict->pipe = static_cast<Pipe>(pipe);
-    conflict->number = number;
-    return true;
+    *conflict = {Verdict::race, conflict->offset, wrote, static_cast<Pipe>(pipe), number};
   };
-  if (unordered(static_cast<int>(cell.write_pipe), cell.write)) {
-    return found(static_cast<int>(cell.write_pipe), cell.write, true);
+  // Another pipe's access is the better story: the flags that it wants order the own pipe's as well.
+  if (write) {
+    for (int p = 0; p < kPipes; ++p) {
+      if (!unordered(p, cell.read[p])) continue;
+      found(p, cell.read[p], false);
+      if (p != own) return true;
+    }
   }
-  if (!write) return false;
-  for (int p = 0; p < kPipes; ++p) {
-    if (unordered(p, cell.read[p])) return found(p, cell.read[p], false);
-  }
-  return false;
+  const int writer = static_cast<int>(cell.write_pipe);
+  if (unordered(writer, cell.write) && (writer != own || conflict->verdict == Verdict::fine))
+    found(writer, cell.write, true);
+  return conflict->verdict == Verdict::race;
 }
 
 void Shadow::note(Cell& cell, bool write, const Actor& actor) {

@@ -244,7 +244,7 @@ void Core::record_gm(const Issue& what, const Access& access) {
   one.offset = gm_.offset(access.address);
   one.bytes = access.bytes;
   one.stride = access.blocks > 1 ? access.block_stride : access.bytes;
-  one.runs = access.blocks;
+  one.runs = access.blocks;  // GM operands have no repeats
   one.write = access.write;
   one.atomic = access.atomic;
   one.epoch = epoch_;

@@ -6,6 +6,7 @@
 
 #include <type_traits>
 
+#pragma GCC visibility push(default)  // kernels convert too
 namespace hajax::emulator {
 
 uint16_t half_bits(float value);     // overflow gives infinity, NaN stays NaN
@@ -44,5 +45,6 @@ static_assert(sizeof(Half) == 2 && std::is_trivially_copyable_v<Half>);
 void half_to_float(const Half* from, float* to, int64_t count);
 
 }  // namespace hajax::emulator
+#pragma GCC visibility pop
 
 #endif  // HAJAX_NATIVE_EMULATOR_CORE_HALF_H_

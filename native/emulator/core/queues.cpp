@@ -13,7 +13,7 @@ std::string pair_text(const Issue& what) {
 }  // namespace
 
 void join(Clock& clock, const Clock& other) {
-  for (int p = 0; p < kPipes; ++p) clock[p] = std::max(clock[p], other[p]);
+  for (size_t p = 0; p < kPipes; ++p) clock[p] = std::max(clock[p], other[p]);
 }
 
 std::string Queues::note_set(const Issue& set) {
@@ -64,7 +64,7 @@ bool Queues::pop_ready(Pending* next) {
 }
 
 void Queues::start(const Issue& what, const Clock& issued) {
-  const int p = index(what.pipe);
+  const size_t p = index(what.pipe);
   join(clock_[p], issued);
   const uint32_t number = ++number_[p];
   if (p == index(Pipe::S)) clock_[p][p] = number;  // S itself runs one thing after another
@@ -89,7 +89,7 @@ void Queues::barrier_before(Pipe pipe) { clock_[index(pipe)][index(pipe)] = numb
 
 void Queues::drain_all() {
   Clock& scalar = clock_[index(Pipe::S)];
-  for (int p = 0; p < kPipes; ++p) {
+  for (size_t p = 0; p < kPipes; ++p) {
     join(scalar, clock_[p]);
     scalar[p] = number_[p];
   }

@@ -73,7 +73,7 @@ class Queues {
   };
   static constexpr uint32_t kLog = 1024;
 
-  static int index(Pipe pipe) { return static_cast<int>(pipe); }
+  static size_t index(Pipe pipe) { return static_cast<size_t>(pipe); }
   Flag& flag(const Issue& what) { return flags_[index(what.from)][index(what.to)][what.event]; }
   const Flag& flag(const Issue& what) const { return flags_[index(what.from)][index(what.to)][what.event]; }
 

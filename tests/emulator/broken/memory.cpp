@@ -1,0 +1,97 @@
+// Kernels that break one rule of memory each; named by the check that must stop them, then by how.
+#include "kernel_operator.h"
+
+using namespace AscendC;
+
+#define KERNEL(name) extern "C" __global__ __aicore__ void name(GM_ADDR in, GM_ADDR out, uint32_t count)
+
+struct Buffers {
+  TPipe pipe;
+  TBuf<TPosition::VECCALC> first, second;
+  LocalTensor<float> a, b;
+  GlobalTensor<float> from, to;
+  __aicore__ inline Buffers(GM_ADDR in, GM_ADDR out, uint32_t count) {
+    pipe.InitBuffer(first, 1024);
+    pipe.InitBuffer(second, 1024);
+    a = first.Get<float>();
+    b = second.Get<float>();
+    from.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(in), count);
+    to.SetGlobalBuffer(reinterpret_cast<__gm__ float*>(out), count);
+  }
+};
+
+template <HardEvent event>
+__aicore__ inline void Order() {
+  SetFlag<event>(0);
+  WaitFlag<event>(0);
+}
+
+KERNEL(out_of_bounds_gm) {
+  Buffers k(in, out, count);
+  DataCopy(k.a, k.from[count - 64], 128);
+}
+
+KERNEL(out_of_bounds_buffer) {
+  Buffers k(in, out, count);
+  Duplicate(k.a, 1.0f, 256 + 8);
+}
+
+KERNEL(out_of_bounds_ub) {
+  Buffers k(in, out, count);
+  LocalTensor<float> end(TPosition::VECCALC, 248 * 1024 - 32, 8);
+  Duplicate(end, 1.0f, 64);
+}
+
+KERNEL(misaligned_ub) {
+  Buffers k(in, out, count);
+  Duplicate(k.a[1], 1.0f, 64);
+}
+
+KERNEL(uninitialized_ub) {
+  Buffers k(in, out, count);
+  DataCopy(k.a, k.from, 64);
+  Order<HardEvent::MTE2_V>();
+  Adds(k.b, k.a, 1.0f, 72);
+}
+
+KERNEL(uninitialized_masked_lane) {
+  Buffers k(in, out, count);
+  uint64_t even[2] = {0x5555555555555555u, 0};
+  Duplicate(k.a, 1.0f, even, 1, 1, 8);
+  PipeBarrier<PIPE_V>();
+  Adds(k.b, k.a, 1.0f, 64);
+}
+
+KERNEL(uninitialized_gm) {
+  Buffers k(in, out, count);
+  DataCopy(k.a, k.to, 64);
+}
+
+KERNEL(limit_repeat) {
+  Buffers k(in, out, count);
+  vector_dup(reinterpret_cast<__ubuf__ float*>(k.a.GetPhyAddr()), 1.0f, 256, 1, 1, 0, 0);
+}
+
+KERNEL(limit_block_count) {
+  Buffers k(in, out, count);
+  DataCopy(k.a, k.from, DataCopyParams(4096, 1, 0, 0));
+}
+
+KERNEL(limit_event) {
+  SetFlag<HardEvent::MTE2_V>(8);
+}
+
+KERNEL(partial_overlap_blocks) {
+  Buffers k(in, out, count);
+  Duplicate(k.a, 1.0f, 256);
+  PipeBarrier<PIPE_V>();
+  Adds(k.a[8], k.a, 1.0f, static_cast<uint64_t>(64), 1, UnaryRepeatParams(1, 1, 8, 8));
+}
+
+KERNEL(saturated_half) {
+  Buffers k(in, out, count);
+  LocalTensor<half> h = k.first.Get<half>();
+  Duplicate(h, half(60000.0f), 128);
+  PipeBarrier<PIPE_V>();
+  Add(h, h, h, 128);
+}
