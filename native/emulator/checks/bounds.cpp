@@ -97,6 +97,7 @@ std::string check_gm_bounds(const Issue& what, const Access& access, int64_t sta
 namespace {
 
 struct Operand {
+  const Issue* issue;
   const Access* access;
   int64_t at;  // host address, as a number
 };
@@ -114,11 +115,27 @@ bool same(const Operand& a, int32_t ra, const Operand& b, int32_t rb) {
          (a.access->blocks == 1 || a.access->block_stride == b.access->block_stride);
 }
 
-// Blocks are compared one by one: interleaved blocks of two operands do not overlap though their extents do.
+// Whether a lane of the block is on.
+bool active(const Operand& operand, int32_t repeat, int32_t block) {
+  const Access& access = *operand.access;
+  const Issue& what = *operand.issue;
+  if (!what.masked || access.lane_bytes == 0) return true;
+  const Lanes& lanes = what.has_last_lanes && repeat == access.repeats - 1 ? what.last_lanes : what.lanes;
+  const auto in_block = static_cast<int>(access.bytes / access.lane_bytes);
+  for (int lane = 0; lane < in_block; ++lane) {
+    if (lanes[block * in_block + lane]) return true;
+  }
+  return false;
+}
+
+// Blocks are compared one by one: interleaved blocks of two operands do not overlap though their extents do, and
+// neither do those that the mask leaves out.
 bool blocks_meet(const Operand& a, int32_t ra, const Operand& b, int32_t rb) {
   for (int32_t i = 0; i < a.access->blocks; ++i) {
+    if (!active(a, ra, i)) continue;
     const int64_t from = a.at + ra * a.access->repeat_stride + i * a.access->block_stride;
     for (int32_t j = 0; j < b.access->blocks; ++j) {
+      if (!active(b, rb, j)) continue;
       const int64_t other = b.at + rb * b.access->repeat_stride + j * b.access->block_stride;
       if (meet({from, from + a.access->bytes}, {other, other + b.access->bytes})) return true;
     }
@@ -154,11 +171,12 @@ std::string overlap_of(const Operand& to, const Operand& from) {
 std::string check_overlap(const Issue& what) {
   for (int i = 0; i < what.accesses; ++i) {
     if (!what.access[i].write) continue;
-    const Operand to{&what.access[i], static_cast<int64_t>(reinterpret_cast<intptr_t>(what.access[i].address))};
+    const Operand to{&what, &what.access[i], static_cast<int64_t>(reinterpret_cast<intptr_t>(what.access[i].address))};
     const Extent whole = extent(*to.access, to.at);
     for (int j = 0; j < what.accesses; ++j) {
       if (what.access[j].write || what.access[j].space != to.access->space) continue;
-      const Operand from{&what.access[j], static_cast<int64_t>(reinterpret_cast<intptr_t>(what.access[j].address))};
+      const Operand from{&what, &what.access[j],
+                         static_cast<int64_t>(reinterpret_cast<intptr_t>(what.access[j].address))};
       if (!meet(whole, extent(*from.access, from.at))) continue;
       const bool in_place = from.at == to.at && from.access->repeat_stride == to.access->repeat_stride &&
                             same(to, 0, from, 0) && to.access->repeat_stride >= group(to, 0).to - group(to, 0).from;
