@@ -37,6 +37,9 @@ class L2 {
   const int64_t line_bytes_;
   const size_t ways_;
   const size_t sets_;
+  const int line_shift_;  // -1 when no power of two
+  const int set_shift_;
+  std::vector<uint16_t> recent_;  // by set: the way that was looked up last
   uint64_t now_ = 0;
   // By set, then way. Apart from one another, and small: a set's tags are one line of the host's cache.
   std::vector<uint32_t> tags_;
