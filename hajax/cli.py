@@ -209,6 +209,7 @@ def sim_run(
     define: Annotated[
         list[str] | None, typer.Option("--define", "-D", help="A macro for the compiler: NAME or NAME=VALUE.")
     ] = None,
+    include: Annotated[list[Path] | None, typer.Option("--include", "-I", help="A folder of the kernel's own headers.")] = None,
     compiler: Annotated[str | None, typer.Option(help="The host's C++ compiler; $CXX, c++, g++ or clang++ when absent.")] = None,
     trace: Annotated[Path | None, typer.Option(help="Write a timeline for Perfetto, as JSON.")] = None,
     save: Annotated[Path | None, typer.Option(help="A folder for outputs and changed inputs.")] = None,
@@ -225,7 +226,7 @@ def sim_run(
     )  # fmt: skip
     request = _sim_command.Request(
         source=source, arguments=arguments or [], kernel=kernel, target=target, blocks=blocks, options=options,
-        flags=[f"-D{macro}" for macro in define or []], compiler=compiler, trace=trace, save=save,
+        flags=[*(f"-D{macro}" for macro in define or []), *(f"-I{folder}" for folder in include or [])], compiler=compiler, trace=trace, save=save,
     )  # fmt: skip
     try:
         report = _interruptible(lambda: _sim_command.run(request))

@@ -107,7 +107,7 @@ def cpu_target() -> CpuTarget:
         isa=isa,
         panel=int(library.lib.hajax_cpu_panel(abi.table("isas")[isa])),
         bf16_dot=isa == "avx512" and bool(library.lib.hajax_cpu_bf16_dot()) and _bf16_dot_pays(),
-        threads=int(text) if text else _usable_cpus(),
+        threads=int(text) if text else usable_cpus(),
         l1_bytes=_cache_bytes(1, 32 << 10),
         l2_bytes=_cache_bytes(2, 512 << 10),
     )
@@ -130,7 +130,8 @@ def _bf16_dot_pays() -> bool:
         return False
 
 
-def _usable_cpus() -> int:
+def usable_cpus() -> int:
+    """CPUs that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

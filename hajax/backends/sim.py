@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import json
 import math
-import os
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,7 +29,7 @@ from hajax.backends._compiler import (
     link_flags,
     parameters,
 )
-from hajax.backends.library import Library, LibraryError, check_present
+from hajax.backends.library import Library, LibraryError, check_present, usable_cpus
 from hajax.targets import NpuTarget
 
 __all__ = [
@@ -217,7 +216,7 @@ class Device:
         if not 1 <= blocks <= self._table.ai_cores:
             raise ValueError(f"blocks: expected 1 to {self._table.ai_cores}, the AI cores of {self.target}, got {blocks!r}")
         settings = dataclasses.asdict(options)
-        settings["threads"] = options.threads or len(os.sched_getaffinity(0))
+        settings["threads"] = options.threads or usable_cpus()
         result = ffi.new("hj_sim_result **")
         self._check(
             lib.hajax_sim_launch(

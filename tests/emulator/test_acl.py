@@ -271,6 +271,12 @@ def test_misuse_of_memory_is_a_code_with_a_text(acl):
         assert acl.text() is None  # once
     assert acl.rtFreeHost(pinned) == OK
     assert acl.rtFreeHost(pinned) == RT_PARAM_INVALID
+    assert "freed already" in acl.text()
+    assert acl.rtMemcpy(pinned + 8, 8, x, 8, D2H) == RT_PARAM_INVALID
+    assert "that was freed" in acl.text()
+    blocks = [acl.make("rtMallocHost", 10) for _ in range(600)]
+    assert all(acl.rtFreeHost(block) == OK for block in blocks)
+    assert all(acl.rtFreeHost(block) == RT_PARAM_INVALID for block in blocks)
     np.testing.assert_array_equal(acl.get(x, 64), X)
 
 

@@ -78,8 +78,10 @@ def test_an_output_may_start_as_zeros(hajax):
 
 
 def test_the_only_kernel_of_a_source_needs_no_name_and_a_macro_reaches_it(hajax):
-    Path("one.cpp").write_text(KERNELS.read_text().split("// The halves")[0] + "\n#ifndef FINE\n#error not fine\n#endif\n")
-    arguments = ("run", "one.cpp", "x.npy", "y.npy:int32[100]", 100, 1)
+    Path("own").mkdir()
+    Path("own/own.h").write_text("#ifndef FINE\n#error not fine\n#endif\n")
+    Path("one.cpp").write_text(KERNELS.read_text().split("// The halves")[0] + '\n#include "own.h"\n')
+    arguments = ("run", "one.cpp", "x.npy", "y.npy:int32[100]", 100, 1, "-I", "own")
     assert hajax(*arguments, "-D", "FINE")[0] == 0
     code, _, error = hajax(*arguments)
     assert code == 2

@@ -1,5 +1,4 @@
 // Memory and copies.
-#include <stdlib.h>
 #include <string.h>
 
 #include <memory>
@@ -11,7 +10,6 @@ using namespace hajax::emulator::acl;
 
 namespace {
 
-constexpr size_t kHostAlignment = 64;
 constexpr size_t kMost = size_t{1} << 48;  // sizes are int64_t from here on
 
 int64_t checked_size(size_t size, const char* name) {
@@ -37,27 +35,19 @@ void check_device_range(const Runtime& runtime, const void* pointer, int64_t byt
   }
 }
 
-// Null when the host address is not inside of pinned memory.
-const std::pair<const uint8_t* const, size_t>* pinned_block(const Runtime& runtime, const void* pointer) {
-  const auto* byte = static_cast<const uint8_t*>(pointer);
-  auto after = runtime.pinned.upper_bound(byte);
-  if (after == runtime.pinned.begin()) return nullptr;
-  --after;
-  return byte < after->first + after->second ? &*after : nullptr;
-}
-
 void check_host_range(const Runtime& runtime, const void* pointer, int64_t bytes, const char* name) {
   if (runtime.device->gm().owns(pointer)) {
     throw Failure{ACL_ERROR_RT_PARAM_INVALID,
                   std::string(name) + ": the kind says host memory, " + hex(pointer) + " is the device's"};
   }
-  const auto* block = pinned_block(runtime, pointer);
-  if (block == nullptr) return;  // the program's own: only it knows how long that is
-  const auto room = static_cast<int64_t>(block->first + block->second - static_cast<const uint8_t*>(pointer));
-  if (bytes > room) {
-    throw Failure{ACL_ERROR_RT_PARAM_INVALID, std::string(name) + ": expected " + std::to_string(bytes) +
-                                                  " bytes, got " + std::to_string(room) +
-                                                  " to the end of its aclrtMallocHost memory"};
+  const HostMemory::Block block = runtime.host.find(pointer);
+  if (block.start == nullptr) return;  // the program's own: only it knows how long that is
+  const auto room = static_cast<int64_t>(block.start + block.bytes - static_cast<const uint8_t*>(pointer));
+  if (!block.live || bytes > room) {
+    throw Failure{ACL_ERROR_RT_PARAM_INVALID,
+                  std::string(name) + ": expected " + std::to_string(bytes) + " bytes of host memory, got " +
+                      (block.live ? std::to_string(room) + " to the end of its aclrtMallocHost memory"
+                                  : "aclrtMallocHost memory that was freed")};
   }
 }
 
@@ -101,20 +91,10 @@ void carry_out(Runtime& runtime, const Copy& copy) {
   }
 }
 
-// When its turn comes, memory that was there at the call may be gone.
-void recheck(const Runtime& runtime, const Copy& copy, bool pinned_to, bool pinned_from) {
-  if (copy.to_device) check_device_range(runtime, copy.to, copy.bytes, "dst");
-  if (copy.from_device) check_device_range(runtime, copy.from, copy.bytes, "src");
-  if ((pinned_to && pinned_block(runtime, copy.to) == nullptr) ||
-      (pinned_from && pinned_block(runtime, copy.from) == nullptr)) {
-    throw Failure{ACL_ERROR_RT_PARAM_INVALID, "host memory of an asynchronous copy was freed before the copy ran"};
-  }
-}
+bool is_pinned(const Runtime& runtime, const void* pointer) { return runtime.host.find(pointer).start != nullptr; }
 
 void queue_copy(Runtime& runtime, const Copy& copy, Stream& stream) {
-  const bool pinned_to = !copy.to_device && pinned_block(runtime, copy.to) != nullptr;
-  const bool pinned_from = !copy.from_device && pinned_block(runtime, copy.from) != nullptr;
-  if (!copy.to_device && !pinned_to) {
+  if (!copy.to_device && !is_pinned(runtime, copy.to)) {
     // The program's own memory may be gone later: such a copy waits for its turn here. A failure before it stays for
     // the next wait.
     runtime.advance(stream, [] { return false; });
@@ -123,13 +103,15 @@ void queue_copy(Runtime& runtime, const Copy& copy, Stream& stream) {
   }
   std::shared_ptr<uint8_t[]> staged;
   Copy later = copy;
-  if (!copy.from_device && !pinned_from) {
+  if (!copy.from_device && !is_pinned(runtime, copy.from)) {
     staged.reset(new uint8_t[static_cast<size_t>(copy.bytes)]);
     memcpy(staged.get(), copy.from, static_cast<size_t>(copy.bytes));
     later.from = staged.get();
   }
-  stream.tasks.push_back({[&runtime, later, staged, pinned_to, pinned_from](Stream&) {
-    recheck(runtime, later, pinned_to, pinned_from);
+  stream.tasks.push_back({[&runtime, later, staged](Stream&) {
+    // Memory that was there at the call may be gone by now.
+    (later.to_device ? check_device_range : check_host_range)(runtime, later.to, later.bytes, "dst");
+    (later.from_device ? check_device_range : check_host_range)(runtime, later.from, later.bytes, "src");
     carry_out(runtime, later);
   }});
 }
@@ -191,9 +173,8 @@ aclError aclrtMallocHost(void** hostPtr, size_t size) {
     need(hostPtr, "hostPtr");
     *hostPtr = nullptr;
     checked_size(size, "size");
-    void* memory = aligned_alloc(kHostAlignment, (size + kHostAlignment - 1) / kHostAlignment * kHostAlignment);
+    void* memory = runtime.host.allocate(size);
     if (memory == nullptr) throw Failure{ACL_ERROR_BAD_ALLOC, std::to_string(size) + " bytes: out of host memory"};
-    runtime.pinned[static_cast<uint8_t*>(memory)] = size;
     *hostPtr = memory;
   });
 }
@@ -201,13 +182,13 @@ aclError aclrtMallocHost(void** hostPtr, size_t size) {
 aclError aclrtFreeHost(void* hostPtr) {
   return entry("aclrtFreeHost", Needs::device, [&](Runtime& runtime) {
     need(hostPtr, "hostPtr");
-    const auto found = runtime.pinned.find(static_cast<uint8_t*>(hostPtr));
-    if (found == runtime.pinned.end()) {
-      throw Failure{ACL_ERROR_RT_PARAM_INVALID,
-                    "hostPtr: " + hex(hostPtr) + " is no memory of aclrtMallocHost, or was freed"};
+    if (!runtime.host.release(hostPtr)) {
+      const HostMemory::Block block = runtime.host.find(hostPtr);
+      const char* why = block.start == nullptr ? "no memory of aclrtMallocHost"
+                        : block.live           ? "not the start of its memory"
+                                               : "freed already";
+      throw Failure{ACL_ERROR_RT_PARAM_INVALID, "hostPtr: " + hex(hostPtr) + " is " + why};
     }
-    runtime.pinned.erase(found);
-    free(hostPtr);
   });
 }
 

@@ -15,6 +15,7 @@
 
 #include "native/emulator/acl/device.h"
 #include "native/emulator/acl/failure.h"
+#include "native/emulator/acl/host_memory.h"
 #include "native/emulator/acl/include/acl/acl_rt.h"
 #include "native/emulator/acl/inject.h"
 
@@ -89,7 +90,7 @@ class Runtime {
   std::map<uint64_t, Binary> binaries;
   std::map<uint64_t, Function> functions;
   std::map<uint64_t, Arguments> arguments;
-  std::map<const uint8_t*, size_t> pinned;  // of aclrtMallocHost
+  HostMemory host;  // of aclrtMallocHost
 
   void open_device();
   void close_device();
