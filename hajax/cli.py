@@ -226,7 +226,8 @@ def sim_run(
     )  # fmt: skip
     request = _sim_command.Request(
         source=source, arguments=arguments or [], kernel=kernel, target=target, blocks=blocks, options=options,
-        flags=[*(f"-D{macro}" for macro in define or []), *(f"-I{folder}" for folder in include or [])], compiler=compiler, trace=trace, save=save,
+        flags=[*(f"-D{macro}" for macro in define or []), *(f"-I{folder}" for folder in include or [])],
+        compiler=compiler, trace=trace, save=save,
     )  # fmt: skip
     try:
         report = _interruptible(lambda: _sim_command.run(request))
