@@ -1,4 +1,5 @@
-/* What the emulator and the cost model know of a chip. Filled from the .def files of hajax/targets by name, in C++ and in Python. */
+/* What the emulator and the cost model know of a chip. Filled from the .def files of hajax/targets by name, in C++ and
+ * in Python. */
 #ifndef HAJAX_ABI_TARGET_H_
 #define HAJAX_ABI_TARGET_H_
 
@@ -16,7 +17,7 @@ typedef struct {
 
 typedef struct {
   /* the chip */
-  int64_t npu_arch;   /* __NPU_ARCH__ */
+  int64_t npu_arch; /* __NPU_ARCH__ */
   int64_t ai_cores;
   int64_t vector_cores;
   double clock_mhz;
@@ -44,14 +45,16 @@ typedef struct {
   double ub_to_l0c_rate;
   double ub_to_ub_rate;
   double sustained_share; /* of a GM or UB-to-L1 rate that long copies reach */
-  /* cycles from an instruction's last busy cycle to the moment its result is there; successors on the pipe overlap it */
+  /* cycles from an instruction's last busy cycle to the moment its result is there; successors on the pipe overlap it
+   */
   double gm_read_latency;
   double gm_write_latency;
   double l1_latency; /* moves out of L1 and from UB to L1 */
   double cube_latency;
   /* scalar unit */
-  double issue_cycles; /* of S, to put one instruction into a pipe's queue */
-  double flag_cycles;  /* of the pipe, for a set, a wait or a barrier */
+  double issue_cycles;       /* of S, to put one instruction into a pipe's queue */
+  double argument_cycles;    /* of S, beside that, to load the arguments of an instruction that is no flag or barrier */
+  double flag_cycles;        /* of the pipe, for a set, a wait or a barrier */
   double scalar_load_cycles; /* of S, from UB */
   double scalar_gm_cycles;   /* of S, to or from GM */
   double sync_all_cycles;    /* from the last core's arrival until all go on */
@@ -61,7 +64,7 @@ typedef struct {
   int64_t first_reserved_flag; /* ids from here on belong to the API; flags_per_pair when none do */
   int64_t cube_barrier_tiles;  /* accumulating products of fewer 16x16 tiles need a barrier between them */
   /* energy */
-  double pj_per_mac;        /* fp16 x fp16, accumulated in fp32 */
+  double pj_per_mac;         /* fp16 x fp16, accumulated in fp32 */
   double pj_per_vector_lane; /* one 32-bit lane of one vector instruction */
   double pj_per_ddr_byte;
   double pj_per_l2_byte;

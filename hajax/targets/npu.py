@@ -55,6 +55,7 @@ class NpuTarget:
     l1_latency: float
     cube_latency: float
     issue_cycles: float
+    argument_cycles: float
     flag_cycles: float
     scalar_load_cycles: float
     scalar_gm_cycles: float

@@ -9,7 +9,10 @@ from clock_driver import Core
 
 from hajax import abi
 
-CHIP = ["target ascend310p1", "fact clock_mhz 1000", "fact launch_cycles 1000", "fact gm_read_latency 100", "fact queue_depth 2"]
+CHIP = [
+    "target ascend310p1", "fact clock_mhz 1000", "fact launch_cycles 1000", "fact argument_cycles 0", "fact gm_read_latency 100",
+    "fact queue_depth 2",
+]  # fmt: skip
 
 
 @pytest.fixture

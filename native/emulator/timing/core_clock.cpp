@@ -80,8 +80,9 @@ double CoreClock::issue(const Event& event) {
         scalar.free = place;
       }
     }
-    scalar.free += target_.issue_cycles;
-    scalar.timing.busy += target_.issue_cycles;
+    const double cost = target_.issue_cycles + (event.kind == Kind::work ? target_.argument_cycles : 0);
+    scalar.free += cost;
+    scalar.timing.busy += cost;
   }
   ++pipe.issued;
   scalar.done = std::max(scalar.done, scalar.free);
