@@ -13,7 +13,7 @@ from hajax.backends.sim import Output, SimOptions, SimRun
 
 LIST = Path(__file__).parents[2] / "native" / "emulator" / "instructions" / "vector_list.h"
 ENTRY = Path(__file__).parents[1] / "emulator" / "vector_entry.cpp"
-IMAGE = 96 * 1024
+IMAGE = 64 * 1024
 BLOCK = 32
 CASE_WORDS = 48
 FIRST_ARGUMENT = 6

@@ -133,13 +133,6 @@ T narrow(R value) {
   }
 }
 
-// fp16 as a step between two operations of one instruction.
-inline float through_half(float value) {
-  constexpr float kRebias = 0x1p112f;
-  const uint32_t bits = saturated_half_bits(value);
-  return float_of((bits & 0x8000) << 16 | (bits & 0x7fff) << 13) * kRebias;
-}
-
 template <typename T>
 void widen(const T* from, Wide<T>* to, int count) {
   if constexpr (std::is_same_v<T, Half>) {

@@ -14,13 +14,11 @@
 
 namespace hajax::emulator {
 
-// `value` gives a lane's result before its rounding to the destination's type.
+// `value` gives a lane's result before its rounding to the destination's type. A function of two operations gives
+// instead Step, the type that holds the first one's result, `first`, and `second`, which gets that result and the
+// operands.
 struct LaneFunction {
-  // Whether an intermediate result was clamped.
-  template <typename... V>
-  static bool clamps(V...) {
-    return false;
-  }
+  using Step = void;
   bool counts = true;  // false when a scalar operand is not finite: then nothing finite was clamped
 };
 
@@ -51,18 +49,6 @@ V smaller(V a, V b) {
 template <typename V>
 V rectified(V value) {
   return value <= 0 ? V{} : value;
-}
-
-// An intermediate result as elements of T hold it.
-template <typename T, typename V>
-V step(V value) {
-  if constexpr (std::is_same_v<T, Half>) {
-    return through_half(value);
-  } else if constexpr (std::is_same_v<T, float>) {
-    return value;
-  } else {
-    return narrow<T>(value);
-  }
 }
 
 namespace lane {
@@ -128,17 +114,19 @@ struct sub_relu : LaneFunction {
 // src0 * src1 + dst, src0 * dst + src1. T: the destination's type; the factors may be narrower.
 template <typename T>
 struct multiply_add : LaneFunction {
-  float value(float a, float b, float sum) const { return step<T>(a * b) + sum; }
-  static bool clamps(float a, float b, float) { return outside<T>(a * b); }
+  using Step = T;
+  float first(float a, float b, float) const { return a * b; }
+  float second(float product, float, float, float sum) const { return product + sum; }
 };
 template <typename T>
 struct multiply_dst : LaneFunction {
-  float value(float a, float sum, float b) const { return step<T>(a * b) + sum; }
-  static bool clamps(float a, float, float b) { return outside<T>(a * b); }
+  using Step = T;
+  float first(float a, float, float b) const { return a * b; }
+  float second(float product, float, float sum, float) const { return product + sum; }
 };
 template <typename T>
 struct multiply_dst_relu : multiply_dst<T> {
-  float value(float a, float sum, float b) const { return rectified(multiply_dst<T>::value(a, sum, b)); }
+  float second(float product, float, float sum, float) const { return rectified(product + sum); }
 };
 
 // The sum, difference or product as T, then to an 8-bit integer or to fp16. To integers: to nearest even.
@@ -150,47 +138,41 @@ auto to_integer(V value) {
     return value;
   }
 }
-template <typename T>
 struct multiply_convert : LaneFunction {
-  double value(float a, float b) const { return to_integer(step<T>(a * b)); }
-  static bool clamps(float a, float b) { return outside<T>(a * b); }
+  using Step = Half;
+  float first(float a, float b) const { return a * b; }
+  double second(float product, float, float) const { return to_integer(product); }
 };
 template <typename T>
 struct add_relu_convert : LaneFunction {
+  using Step = T;
   template <typename V>
-  auto value(V a, V b) const {
-    if constexpr (std::is_same_v<T, float>) {
-      return rectified(a + b);
-    } else {
-      return to_integer(rectified(step<T>(a + b)));
-    }
+  V first(V a, V b) const {
+    return a + b;
   }
   template <typename V>
-  static bool clamps(V a, V b) {
-    return outside<T>(a + b);
+  auto second(V sum, V, V) const {
+    if constexpr (std::is_same_v<T, float>) {
+      return rectified(sum);
+    } else {
+      return to_integer(rectified(sum));
+    }
   }
 };
 template <typename T>
-struct sub_relu_convert : LaneFunction {
+struct sub_relu_convert : add_relu_convert<T> {
   template <typename V>
-  auto value(V a, V b) const {
-    if constexpr (std::is_same_v<T, float>) {
-      return rectified(a - b);
-    } else {
-      return to_integer(rectified(step<T>(a - b)));
-    }
-  }
-  template <typename V>
-  static bool clamps(V a, V b) {
-    return outside<T>(a - b);
+  V first(V a, V b) const {
+    return a - b;
   }
 };
 
 // int32 sum times the fp16 scale of the register: exact in double but for the last rounding.
 struct add_scale_relu : LaneFunction {
+  using Step = int32_t;
   double scale = 1;
-  double value(int64_t a, int64_t b) const { return rectified(static_cast<double>(narrow<int32_t>(a + b)) * scale); }
-  static bool clamps(int64_t a, int64_t b) { return outside<int32_t>(a + b); }
+  int64_t first(int64_t a, int64_t b) const { return a + b; }
+  double second(int64_t sum, int64_t, int64_t) const { return rectified(static_cast<double>(sum) * scale); }
 };
 
 }  // namespace lane

@@ -97,32 +97,67 @@ struct LaneBuffer {
   }
 };
 
+// What the lanes of one repeat give, and which of them were clamped (a first result that was counts too).
+template <typename D, int kLanes, typename Function, typename... V>
+struct LaneResults {
+  template <typename F, bool two_steps>
+  struct Type {
+    using type = decltype(std::declval<F>().value(V{}...));
+  };
+  template <typename F>
+  struct Type<F, true> {
+    using type = decltype(std::declval<F>().second(std::declval<F>().first(V{}...), V{}...));
+  };
+  using Step = typename Function::Step;
+  static constexpr bool kTwoSteps = !std::is_void_v<Step>;
+  using Result = typename Type<Function, kTwoSteps>::type;
+
+  alignas(kBlockBytes) Result out[kLanes];
+  alignas(kBlockBytes) D narrowed[kLanes];
+  alignas(kBlockBytes) uint8_t clamped[kLanes];
+
+  // Returns whether any lane was clamped, active or not.
+  bool compute(const Function& function, const V*... from) {
+    int any = 0;
+    if constexpr (kTwoSteps) {
+      using First = decltype(function.first(V{}...));
+      alignas(kBlockBytes) First first[kLanes];
+      alignas(kBlockBytes) Step stored[kLanes];
+      alignas(kBlockBytes) Wide<Step> held[kLanes];
+      for (int i = 0; i < kLanes; ++i) first[i] = function.first(from[i]...);
+      narrow_array(first, stored, kLanes);
+      widen(stored, held, kLanes);
+      for (int i = 0; i < kLanes; ++i) out[i] = function.second(held[i], from[i]...);
+      for (int i = 0; i < kLanes; ++i) clamped[i] = outside<Step>(first[i]) || outside<D>(out[i]) ? 1 : 0;
+    } else {
+      for (int i = 0; i < kLanes; ++i) out[i] = function.value(from[i]...);
+      for (int i = 0; i < kLanes; ++i) clamped[i] = outside<D>(out[i]) ? 1 : 0;
+    }
+    narrow_array(out, narrowed, kLanes);
+    for (int i = 0; i < kLanes; ++i) any += clamped[i];
+    return any != 0;
+  }
+
+  uint64_t count(const Lanes& active, const V*... from) const {
+    uint64_t found = 0;
+    for (int i = 0; i < kLanes; ++i) found += active[i] && clamped[i] && (is_finite(from[i]) && ...) ? 1 : 0;
+    return found;
+  }
+};
+
 // dst[lane] = function(src[lane]...). Returns how many finite results were clamped.
 template <typename D, typename... S, typename Function, size_t... I>
 uint64_t run_lanes(const Shape& shape, const Function& function, const Operand& dst,
                    const std::array<Operand, sizeof...(S)>& src, std::index_sequence<I...>) {
   constexpr int kLanes = lanes_of_types<D, S...>();
-  using Result = std::decay_t<decltype(function.value(Wide<S>{}...))>;
   std::tuple<LaneBuffer<S, kLanes>...> in;
-  alignas(kBlockBytes) Result out[kLanes];
-  alignas(kBlockBytes) D narrowed[kLanes];
+  LaneResults<D, kLanes, Function, Wide<S>...> results;
   uint64_t clamped = 0;
   for (int32_t repeat = 0; repeat < shape.repeats; ++repeat) {
     (std::get<I>(in).read(src[I], shape, repeat), ...);
-    const auto lanes = [&](const auto*... from) {
-      int suspects = 0;
-      for (int i = 0; i < kLanes; ++i) out[i] = function.value(from[i]...);
-      for (int i = 0; i < kLanes; ++i) suspects += outside<D>(out[i]) || function.clamps(from[i]...) ? 1 : 0;
-      if (suspects == 0 || !function.counts) return;
-      const Lanes& active = shape.lanes_of(repeat);
-      for (int i = 0; i < kLanes; ++i) {
-        if (!active[i] || !(is_finite(from[i]) && ...)) continue;
-        clamped += outside<D>(out[i]) || function.clamps(from[i]...) ? 1 : 0;
-      }
-    };
-    lanes(std::get<I>(in).get()...);
-    narrow_array(out, narrowed, kLanes);
-    store(dst, shape, repeat, narrowed);
+    const bool any = results.compute(function, std::get<I>(in).get()...);
+    if (any && function.counts) clamped += results.count(shape.lanes_of(repeat), std::get<I>(in).get()...);
+    store(dst, shape, repeat, results.narrowed);
   }
   return clamped;
 }

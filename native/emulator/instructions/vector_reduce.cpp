@@ -108,7 +108,13 @@ uint64_t add_neighbours(float* value, int count, int left) {
     const int sums = count / 2;
     for (int i = 0; i < sums; ++i) sum[i] = value[2 * i] + value[2 * i + 1];
     for (int i = 0; i < sums; ++i) clamped += outside<T>(sum[i]) ? 1 : 0;
-    for (int i = 0; i < sums; ++i) value[i] = step<T>(sum[i]);
+    if constexpr (std::is_same_v<T, Half>) {
+      Half rounded[lanes_of<T>() / 2];
+      saturate_halves(sum, rounded, sums);
+      half_to_float(rounded, value, sums);
+    } else {
+      memcpy(value, sum, static_cast<size_t>(sums) * sizeof(float));
+    }
   }
   return static_cast<uint64_t>(clamped);
 }
@@ -151,7 +157,9 @@ void whole_sum(VectorIssue& decoded, const ReduceArguments& arguments) {
       values.read(arguments, shape, r, kNothing);
       clamped += values.counted(add_neighbours<T>(values.lane, lanes_of<T>(), 1), shape.lanes_of(r));
       put<T>(arguments.dst + r * arguments.dst_stride, values.lane[0]);
-      total = step<T>(total + values.lane[0]);
+      float ends[2] = {total, values.lane[0]};
+      add_neighbours<T>(ends, 2, 1);
+      total = ends[0];
     }
     core().registers.accumulated = register_bits<T>(total);
     return clamped;
@@ -176,7 +184,8 @@ void add_block_results(VectorIssue& decoded, const ReduceArguments& arguments, i
   }
 }
 
-// What a block's result starts from: 310B writes it for blocks without an active lane.
+// neutral: what lanes that are off hold, and what 310B writes for blocks without an active lane. `combine` leaves the
+// results of the eight blocks in the first eight values and returns how many of its sums were clamped.
 template <typename T, typename Combine>
 void block_results(VectorIssue& decoded, const ReduceArguments& arguments, float neutral, Combine combine) {
   constexpr int kSize = sizeof(T);
@@ -200,15 +209,14 @@ void block_results(VectorIssue& decoded, const ReduceArguments& arguments, float
     Values<T> values;
     uint64_t clamped = 0;
     for (int32_t r = 0; r < shape.repeats; ++r) {
+      const Lanes& lanes = shape.lanes_of(r);
       values.read(arguments, shape, r, neutral);
-      uint64_t here = 0;
+      clamped += values.counted(combine(values.lane), lanes);
       for (int block = 0; block < kBlocks; ++block) {
-        const bool any = lane_bits(shape.lanes_of(r), block * kPerBlock, kPerBlock) != 0;
-        if (!any && !fills) continue;
-        const float result = any ? combine(values.lane + block * kPerBlock, &here) : neutral + 0.0f;
-        put<T>(arguments.dst + r * arguments.dst_stride + block * kSize, result);
+        const bool any = lane_bits(lanes, block * kPerBlock, kPerBlock) != 0;
+        uint8_t* to = arguments.dst + r * arguments.dst_stride + block * kSize;
+        if (any || fills) put<T>(to, any ? values.lane[block] : neutral + 0.0f);
       }
-      clamped += values.counted(here, shape.lanes_of(r));
     }
     return clamped;
   });
@@ -216,22 +224,25 @@ void block_results(VectorIssue& decoded, const ReduceArguments& arguments, float
 
 template <typename T>
 void block_sum(VectorIssue& decoded, const ReduceArguments& arguments) {
-  block_results<T>(decoded, arguments, kNothing, [](float* lane, uint64_t* clamped) {
-    *clamped += add_neighbours<T>(lane, kBlockBytes / static_cast<int>(sizeof(T)), 1);
-    return lane[0];
-  });
+  block_results<T>(decoded, arguments, kNothing,
+                   [](float* lane) { return add_neighbours<T>(lane, lanes_of<T>(), kBlocks); });
 }
 
 template <typename T>
 void block_extreme(VectorIssue& decoded, const ReduceArguments& arguments, Extreme which) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float neutral = which == Extreme::largest ? -kInfinity : kInfinity;
-  block_results<T>(decoded, arguments, neutral, [which](const float* lane, uint64_t*) {
-    float best = lane[0];
-    for (int i = 1; i < kBlockBytes / static_cast<int>(sizeof(T)); ++i) {
-      best = which == Extreme::largest ? larger(best, lane[i]) : smaller(best, lane[i]);
+  block_results<T>(decoded, arguments, neutral, [which](float* lane) {
+    float best[lanes_of<T>() / 2];
+    for (int left = lanes_of<T>() / 2; left >= kBlocks; left /= 2) {
+      if (which == Extreme::largest) {
+        for (int i = 0; i < left; ++i) best[i] = larger(lane[2 * i], lane[2 * i + 1]);
+      } else {
+        for (int i = 0; i < left; ++i) best[i] = smaller(lane[2 * i], lane[2 * i + 1]);
+      }
+      memcpy(lane, best, static_cast<size_t>(left) * sizeof(float));
     }
-    return best;
+    return uint64_t{0};
   });
 }
 

@@ -27,9 +27,10 @@ struct leaky_relu : LaneFunction {
 // scalar * src + dst, rounded after the product as well.
 template <typename T>
 struct scaled_add : LaneFunction {
+  using Step = T;
   explicit scaled_add(float operand) : scalar(operand) { counts = is_finite(operand); }
-  float value(float a, float sum) const { return step<T>(scalar * a) + sum; }
-  bool clamps(float a, float) const { return outside<T>(scalar * a); }
+  float first(float a, float) const { return scalar * a; }
+  float second(float product, float, float sum) const { return product + sum; }
   float scalar;
 };
 
