@@ -1,5 +1,7 @@
 """What the emulated vector unit refuses, what it leaves in registers, and that no instruction was forgotten."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from vector_cases import blank
@@ -151,6 +153,7 @@ def offsets_image(offsets: list[int]) -> np.ndarray:
         ("vscatter-uint16_t", [64, UB_BYTES + 64], "out_of_bounds"),
         ("vscatter-uint32_t", [64, 64], "limit"),
         ("vscatter-uint32_t", [64, 4096], "partial_overlap"),
+        ("vscatter-uint32_t", [64, 4], "partial_overlap"),
     ],
 )
 def test_offsets_that_lead_nowhere(entry: str, offsets: list[int], check: str) -> None:
@@ -159,6 +162,16 @@ def test_offsets_that_lead_nowhere(entry: str, offsets: list[int], check: str) -
     with pytest.raises(SimFault) as raised:
         execute([case], offsets_image(offsets)[None])
     assert raised.value.check == check
+
+
+def test_gathered_elements_may_take_the_place_of_their_offsets() -> None:
+    image = offsets_image([8192 + 4 * i for i in range(128)])
+    case = Case(entries()["vgather-uint32_t"], FULL, (0, 0, 0, 8, 8, 2))
+    images, _, _ = execute([case], image[None])
+    assert np.array_equal(images[0, :512], image[8192:8704])
+    with pytest.raises(SimFault) as raised:
+        execute([dataclasses.replace(case, words=(0, 0, 0, 4, 8, 2))], image[None])
+    assert raised.value.check == "partial_overlap"
 
 
 @pytest.mark.parametrize("entry", ["vbrcb-uint16_t", "vci-float"])

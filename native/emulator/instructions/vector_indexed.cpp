@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "native/emulator/checks/bounds.h"
 #include "native/emulator/core/services.h"
 #include "native/emulator/instructions/vector.h"
 #include "native/emulator/instructions/vector_lanes.h"
@@ -132,14 +133,14 @@ void check_unchanged(bool same, const char* what_changed, const Issue& what) {
 }
 
 // No indexed element may lie in a block of the other operand that is used.
-void check_places_apart(std::vector<uint32_t> places, int size, const Operand& row, const Shape& shape,
-                        const Issue& what) {
+void check_places_apart(std::vector<uint32_t> places, const Operand& row, const Shape& shape, const Issue& what) {
   std::sort(places.begin(), places.end());
-  const int per_block = kBlockBytes / size;
+  const int per_block = kBlockBytes / row.element_bytes;
   for (int32_t r = 0; r < shape.repeats; ++r) {
     for (int lane = 0; lane < shape.lanes_per_repeat; lane += per_block) {
       if (lane_bits(shape.lanes_of(r), lane, per_block) == 0) continue;
-      const int64_t block = core().offset(Space::UB, row.address) + r * row.repeat_stride * kBlockBytes + lane * size;
+      const int64_t block =
+          core().offset(Space::UB, row.address) + r * row.repeat_stride * kBlockBytes + lane * row.element_bytes;
       const auto first = std::lower_bound(places.begin(), places.end(), static_cast<uint32_t>(block));
       if (first != places.end() && *first < block + kBlockBytes)
         core().fail(Check::partial_overlap,
@@ -153,7 +154,7 @@ template <typename T>
 void indexed(Instruction instruction, const void* where, const uint32_t* offsets, T* row, uint64_t word, bool scatter) {
   const Config config = unpack(word);
   VectorIssue decoded(instruction, where, lanes_of<T>(), config.repeat);
-  decoded.issue().check_overlap = false;
+  decoded.issue().check_overlap = false;  // of the stretches declared below: places are compared one by one instead
   const Operand from = offsets_operand(offsets, lanes_of<T>());
   const Operand to = operand(scatter ? "src" : "dst", row, 1, scatter ? config.src_stride : config.dst_stride);
   decoded.read(from, kByteField, kByteField);
@@ -161,6 +162,8 @@ void indexed(Instruction instruction, const void* where, const uint32_t* offsets
     decoded.read(to, kByteField, kByteField);
   } else {
     decoded.write(to, kByteField, kByteField);
+    const std::string wrong = check_overlap(decoded.issue());
+    if (!wrong.empty()) decoded.fail(Check::partial_overlap, wrong);
   }
   uint64_t declared = 0;
   if (decoded.shape().repeats != 0 && !core().options().counts_only && readable(decoded.issue())) {
@@ -174,7 +177,8 @@ void indexed(Instruction instruction, const void* where, const uint32_t* offsets
     const Issue what = named(instruction, where);
     const std::vector<uint32_t> places = element_places(from, shape, config.base);
     check_places(places, sizeof(T), scatter, what);
-    check_places_apart(places, sizeof(T), to, shape, what);
+    check_places_apart(places, to, shape, what);
+    if (scatter) check_places_apart(places, from, shape, what);
     check_unchanged(shape.repeats == 0 || digest(places) == declared, "the offsets", what);
     const uint8_t* base = core().base(Space::UB);
     size_t next = 0;
