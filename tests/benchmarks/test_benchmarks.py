@@ -107,3 +107,33 @@ def test_bad_arguments(run, arguments, words):
     assert process.returncode == 2
     assert words in process.stderr
     assert "Traceback" not in process.stderr
+
+
+@pytest.mark.native
+def test_mutations_json(run):
+    found = report(run("mutations.py", "--json", "--kernels", "vector_add"))
+    assert set(found) == {"machine", "rows", "missing"}
+    assert {row["kind"] for row in found["rows"]} == {"flag", "buffer", "offset", "repeat"}
+    for row in found["rows"]:
+        assert set(row) == {"kernel", "kind", "total", "caught", "by_check", "by_result", "survivors"}
+        assert row["caught"] == row["by_check"] + row["by_result"] == row["total"] > 2
+
+
+@pytest.mark.native
+def test_emulator_speed_json(run):
+    found = report(run("emulator_speed.py", "--json", "--size", "48", "--runs", "1"))
+    assert [row["mode"] for row in found["rows"]] == ["checked", "fast", "counts"]
+    for row in found["rows"]:
+        assert row["counts_equal"] is True
+        assert row["gmac_per_s"] > 0
+
+
+@pytest.mark.native
+@pytest.mark.parametrize(("program", "arguments", "named"), [
+    ("mutations.py", ("--kernels", "no_such"), "--kernels"), ("emulator_speed.py", ("--size", "17"), "--size"),
+    ("emulator_speed.py", ("--runs", "0"), "--runs"),
+])  # fmt: skip
+def test_wrong_settings_of_the_emulators_benchmarks_are_named(run, program, arguments, named):
+    done = run(program, *arguments)
+    assert done.returncode == 2
+    assert f"{named}: expected" in done.stderr
