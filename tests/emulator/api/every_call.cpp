@@ -14,21 +14,18 @@ struct Operands {
 template <typename T>
 void Binary(Operands<T>& t, uint64_t* bits) {
   const BinaryRepeatParams p(1, 1, 1, 8, 8, 8);
-#define CALL(Name)                            \
-  Name(t.dst, t.a, t.b, 64);                  \
-  Name(t.dst, t.a, t.b, uint64_t{64}, 2, p);  \
+#define CALL(Name)                           \
+  Name(t.dst, t.a, t.b, 64);                 \
+  Name(t.dst, t.a, t.b, uint64_t{64}, 2, p); \
   Name<T, false>(t.dst, t.a, t.b, bits, 2, p);
-  CALL(Add) CALL(Sub) CALL(Mul) CALL(Max) CALL(Min)
-  if constexpr (SupportType<T, half, float>()) {
-    CALL(Div) CALL(FusedMulAdd) CALL(FusedMulAddRelu) CALL(MulAddRelu)
-    t.dst = t.a / t.b;
+  CALL(Add) CALL(Sub) CALL(Mul) CALL(Max) CALL(Min) if constexpr (SupportType<T, half, float>()) {
+    CALL(Div) CALL(FusedMulAdd) CALL(FusedMulAddRelu) CALL(MulAddRelu) t.dst = t.a / t.b;
   }
   if constexpr (SupportType<T, half, float, int16_t>()) {
     CALL(AddRelu) CALL(SubRelu)
   }
   if constexpr (SupportType<T, int16_t>()) {
-    CALL(And) CALL(Or)
-    t.dst = t.a & t.b;
+    CALL(And) CALL(Or) t.dst = t.a & t.b;
     t.dst = t.a | t.b;
   }
 #undef CALL
@@ -40,9 +37,9 @@ void Binary(Operands<T>& t, uint64_t* bits) {
 template <typename T>
 void Unary(Operands<T>& t, uint64_t* bits) {
   const UnaryRepeatParams p(1, 1, 8, 8);
-#define CALL(Name)                       \
-  Name(t.dst, t.a, 64);                  \
-  Name(t.dst, t.a, uint64_t{64}, 2, p);  \
+#define CALL(Name)                      \
+  Name(t.dst, t.a, 64);                 \
+  Name(t.dst, t.a, uint64_t{64}, 2, p); \
   Name<T, false>(t.dst, t.a, bits, 2, p);
   if constexpr (SupportType<T, half, float>()) {
     CALL(Abs) CALL(Exp) CALL(Ln) CALL(Reciprocal) CALL(Sqrt) CALL(Rsqrt)
@@ -60,12 +57,11 @@ template <typename T>
 void Scalars(Operands<T>& t, uint64_t* bits) {
   const UnaryRepeatParams p;
   const T s = static_cast<T>(2.0f);
-#define CALL(Name)                          \
-  Name(t.dst, t.a, s, 64);                  \
-  Name(t.dst, t.a, s, uint64_t{64}, 2, p);  \
+#define CALL(Name)                         \
+  Name(t.dst, t.a, s, 64);                 \
+  Name(t.dst, t.a, s, uint64_t{64}, 2, p); \
   Name<T, false>(t.dst, t.a, s, bits, 2, p);
-  CALL(Adds) CALL(Muls) CALL(Maxs) CALL(Mins)
-  if constexpr (SupportType<T, half, float>()) {
+  CALL(Adds) CALL(Muls) CALL(Maxs) CALL(Mins) if constexpr (SupportType<T, half, float>()) {
     CALL(LeakyRelu)
     Axpy(t.dst, t.a, s, 64);
     Axpy(t.dst, t.a, s, uint64_t{64}, 2, p);
@@ -85,17 +81,18 @@ void Scalars(Operands<T>& t, uint64_t* bits) {
 
 template <typename T>
 void Reductions(Operands<T>& t, uint64_t* bits) {
-#define CALL(Name)                    \
-  Name(t.dst, t.a, 64, 2, 1, 1, 8);   \
+#define CALL(Name)                  \
+  Name(t.dst, t.a, 64, 2, 1, 1, 8); \
   Name(t.dst, t.a, bits, 2, 1, 1, 8);
-  CALL(WholeReduceSum) CALL(WholeReduceMax) CALL(WholeReduceMin)
+  CALL(WholeReduceSum)
+  CALL(WholeReduceMax) CALL(WholeReduceMin)
 #undef CALL
-#define CALL(Name)                    \
-  Name(t.dst, t.a, 2, 64, 1, 1, 8);   \
+#define CALL(Name)                  \
+  Name(t.dst, t.a, 2, 64, 1, 1, 8); \
   Name(t.dst, t.a, 2, bits, 1, 1, 8);
-  CALL(BlockReduceSum) CALL(BlockReduceMax) CALL(BlockReduceMin) CALL(PairReduceSum)
+      CALL(BlockReduceSum) CALL(BlockReduceMax) CALL(BlockReduceMin) CALL(PairReduceSum)
 #undef CALL
-  RepeatReduceSum(t.dst, t.a, 2, 64, 0, 1, 1, 8);
+          RepeatReduceSum(t.dst, t.a, 2, 64, 0, 1, 1, 8);
   ReduceRepeat<ReduceType::MAX>(t.dst, t.a, 64, 2, 1, 1, 8);
   ReduceRepeat<ReduceType::SUM>(t.dst, t.a, bits, 2, 1, 1, 8);
   ReduceDataBlock<ReduceType::MIN>(t.dst, t.a, 64, 2, 1, 1, 8);
@@ -153,7 +150,8 @@ void Gathers(Operands<T>& t, LocalTensor<uint32_t>& offsets, uint64_t* bits) {
   TransDataTo5HD(to, from, TransDataTo5HDParams());
 }
 
-void Cube(LocalTensor<half>& l1, LocalTensor<half>& a, LocalTensor<half>& b, LocalTensor<float>& c, GlobalTensor<half>& gm) {
+void Cube(LocalTensor<half>& l1, LocalTensor<half>& a, LocalTensor<half>& b, LocalTensor<float>& c,
+          GlobalTensor<half>& gm) {
   LoadData(a, l1, LoadData2DParams(0, 1, 1, 0, 0, false, 0));
   LoadData(b, gm, LoadData2DParams());
   Mmad(c, a, b, MmadParams());
@@ -181,8 +179,10 @@ void System(LocalTensor<int32_t>& t) {
   TQueSync<PIPE_V, PIPE_MTE3> sync;
   sync.SetFlag(0);
   sync.WaitFlag(0);
-  t.SetValue(0, static_cast<int32_t>(GetBlockIdx() + GetBlockNum() + GetSubBlockIdx() + GetSubBlockNum() + GetTaskRatio()));
-  const int64_t bits = ScalarGetCountOfValue<1>(5) + ScalarCountLeadingZero(1) + CountBitsCntSameAsSignBit(1) + ScalarGetSFFValue<0>(1);
+  t.SetValue(
+      0, static_cast<int32_t>(GetBlockIdx() + GetBlockNum() + GetSubBlockIdx() + GetSubBlockNum() + GetTaskRatio()));
+  const int64_t bits =
+      ScalarGetCountOfValue<1>(5) + ScalarCountLeadingZero(1) + CountBitsCntSameAsSignBit(1) + ScalarGetSFFValue<0>(1);
   t.SetValue(1, bits + ScalarCast<float, int32_t, RoundMode::CAST_RINT>(1.5f));
   t.SetValue(2, static_cast<float>(ScalarCast<float, half, RoundMode::CAST_ODD>(1.5f)));
   AscendC::printf("%d\n", 1);
@@ -192,7 +192,8 @@ void System(LocalTensor<int32_t>& t) {
   ascendc_assert(bits > 0);
   ascendc_assert(bits > 0, "%d", 1);
   assert(bits > 0);
-  static_assert(CeilDivision(5, 2) == 3 && DivCeil(5, 2) == 3 && AlignUp(5, 4) == 8 && Std::min(1, 2) == 1 && Std::max(1, 2) == 2);
+  static_assert(CeilDivision(5, 2) == 3 && DivCeil(5, 2) == 3 && AlignUp(5, 4) == 8 && Std::min(1, 2) == 1 &&
+                Std::max(1, 2) == 2);
 }
 
 void Pipes() {

@@ -7,7 +7,8 @@ constexpr uint32_t kCube = 16;
 constexpr uint32_t kFractal = kCube * kCube;
 
 // A row of fractals of a for each 16 rows, and a row of transposed fractals of b for each 16 of k.
-__aicore__ inline void LoadRows(LocalTensor<half>& to, LocalTensor<half>& from, uint32_t rows, uint32_t columns, bool transpose) {
+__aicore__ inline void LoadRows(LocalTensor<half>& to, LocalTensor<half>& from, uint32_t rows, uint32_t columns,
+                                bool transpose) {
   LoadData2DParams load;
   load.repeatTimes = static_cast<uint8_t>(columns / kCube);
   load.srcStride = static_cast<uint16_t>(rows / kCube);
@@ -123,14 +124,16 @@ class MatmulThroughQueues {
   uint32_t m_ = 0, n_ = 0, k_ = 0;
 };
 
-extern "C" __global__ __aicore__ void matmul_queue(GM_ADDR a, GM_ADDR b, GM_ADDR c, uint32_t m, uint32_t n, uint32_t k) {
+extern "C" __global__ __aicore__ void matmul_queue(GM_ADDR a, GM_ADDR b, GM_ADDR c, uint32_t m, uint32_t n,
+                                                   uint32_t k) {
   MatmulThroughQueues kernel;
   kernel.Init(a, b, c, m, n, k);
   kernel.Process();
 }
 
 // In steps of 16 of k, which add up in L0C.
-extern "C" __global__ __aicore__ void matmul_flags(GM_ADDR a, GM_ADDR b, GM_ADDR c, uint32_t m, uint32_t n, uint32_t k) {
+extern "C" __global__ __aicore__ void matmul_flags(GM_ADDR a, GM_ADDR b, GM_ADDR c, uint32_t m, uint32_t n,
+                                                   uint32_t k) {
   GlobalTensor<half> from_a, from_b;
   GlobalTensor<float> to_c;
   from_a.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(a));

@@ -3,6 +3,7 @@
 #define HAJAX_NATIVE_EMULATOR_ASCENDC_COMMON_GATHER_H_
 
 #include "native/emulator/ascendc/common/mask.h"
+#include "native/emulator/instructions/sync.h"
 
 namespace hajax::ascendc {
 
@@ -95,6 +96,7 @@ HAJAX_API void Scatter(const LocalTensor<T>& dst, const LocalTensor<T>& src, con
     Scatter(dst, src, dstOffset, dstBaseAddr, uint64_t{kLanes}, int64_t{count / kLanes}, DEFAULT_REPEAT_STRIDE);
   }
   if (count != whole) {
+    pipe_barrier(PIPE_V);  // both parts may write the same elements
     Scatter(dst, src[whole], dstOffset[whole], dstBaseAddr, uint64_t{count - whole}, 1, DEFAULT_REPEAT_STRIDE);
   }
 }

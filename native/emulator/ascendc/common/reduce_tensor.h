@@ -171,12 +171,13 @@ class TensorReduction {
     }
     order(api_, HardEvent::V_S);
     write(dst_, read(levels[last]));
-    // Each level's index names the pair of the level before.
+    // Each level's index names the pair of the level before. Runs that only count find no lane there, hence the
+    // remainder.
     int64_t pair = 0;
     for (int level = last; level > 0; --level) {
-      pair = (kLanes * pair + static_cast<int64_t>(index_at(levels[level] + 2 * pair + 1))) / 2;
+      pair = (kLanes * pair + index_at(levels[level] + 2 * pair + 1) % kLanes) / 2;
     }
-    const int64_t lane = index_at(work_ + 2 * pair + 1);
+    const int64_t lane = index_at(work_ + 2 * pair + 1) % kLanes;
     put_index(dst_ + 1, static_cast<uint32_t>(pair * src_stride * kReduceBlock<T> + lane));
     publish();
   }
@@ -207,38 +208,43 @@ HAJAX_API void reduce_strided(const char* api, const AscendC::LocalTensor<T>& ds
   reduction<type>(api, dst, work, repeats, 1, index).run(pointer(src), lanes, repeats, stride, index);
 }
 
-// The body of whole repeats, then what is left, then both results once more.
+// The body of whole repeats, then what is left, then both results once more. One loop, as its steps are inlined: they
+// are the kernel's longest.
 template <ReduceType type, typename T>
 HAJAX_API void reduce_count(const char* api, const AscendC::LocalTensor<T>& dst, const AscendC::LocalTensor<T>& src,
                             const AscendC::LocalTensor<T>& work, int64_t count, bool index) {
   using Reduction = TensorReduction<type, T>;
   constexpr int64_t kLanes = kReduceLanes<T>;
+  enum Phase { kBody, kRest, kBoth };
   expect_range(api, "count", count, 1, AscendC::TOTAL_UB_SIZE / static_cast<int64_t>(sizeof(T)));
   const int64_t whole = count / kLanes;
   const int64_t rest = whole == 0 ? 0 : count % kLanes;
-  const int64_t repeats = whole == 0 ? 1 : whole;
   T* to = pointer(dst);
-  Reduction steps = reduction<type>(api, dst, work, repeats, rest == 0 ? 1 : 2, index);
-  steps.run(pointer(src), first_lanes(whole == 0 ? count : kLanes), repeats, AscendC::DEFAULT_REPEAT_STRIDE, index);
+  Reduction steps = reduction<type>(api, dst, work, whole == 0 ? 1 : whole, rest == 0 ? 1 : 2, index);
+  uint32_t found[2] = {};  // indices of body and rest
+  T value[2];
+  for (int phase = kBody; phase <= (rest == 0 ? kBody : kBoth); ++phase) {
+    const T* from = phase == kBody ? pointer(src) : phase == kRest ? pointer(src) + kLanes * whole : pointer(work);
+    const int64_t lanes = phase == kBody ? (whole == 0 ? count : kLanes) : phase == kRest ? rest : 2;
+    const int64_t repeats = phase == kBody && whole != 0 ? whole : 1;
+    steps.run(from, first_lanes(lanes), repeats, AscendC::DEFAULT_REPEAT_STRIDE, index);
+    if (rest == 0 || phase == kBoth) break;
+    order(api, HardEvent::V_S);
+    value[phase] = Reduction::read(to);
+    if (index) found[phase] = Reduction::index_at(to + 1);
+    if (phase == kBody) continue;
+    Reduction::write(pointer(work), value[kBody]);
+    Reduction::write(pointer(work) + 1, value[kRest]);
+    order(api, HardEvent::S_V);
+  }
   if (rest == 0) {
     if (type == ReduceType::SUM) order(api, HardEvent::V_S);
     return;
   }
-  order(api, HardEvent::V_S);
-  const T body = Reduction::read(to);
-  const uint32_t body_index = index ? Reduction::index_at(to + 1) : 0;
-  steps.run(pointer(src) + kLanes * whole, first_lanes(rest), 1, AscendC::DEFAULT_REPEAT_STRIDE, index);
-  order(api, HardEvent::V_S);
-  const T tail = Reduction::read(to);
-  const uint32_t tail_index = index ? Reduction::index_at(to + 1) : 0;
-  Reduction::write(pointer(work), body);
-  Reduction::write(pointer(work) + 1, tail);
-  order(api, HardEvent::S_V);
-  steps.run(pointer(work), first_lanes(2), 1, AscendC::DEFAULT_REPEAT_STRIDE, index);
   if (!index) return;
   order(api, HardEvent::V_S);
-  const bool from_tail = Reduction::index_at(to + 1) == 1;
-  Reduction::put_index(to + 1, from_tail ? static_cast<uint32_t>(kLanes * whole) + tail_index : body_index);
+  const bool from_rest = Reduction::index_at(to + 1) == 1;
+  Reduction::put_index(to + 1, from_rest ? static_cast<uint32_t>(kLanes * whole) + found[kRest] : found[kBody]);
   steps.publish();
 }
 

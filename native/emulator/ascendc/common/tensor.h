@@ -46,14 +46,6 @@ struct TBuffAddr {
 
 namespace hajax::ascendc {
 
-template <typename T>
-constexpr bool check_element() {
-  static_assert(!std::is_same_v<T, ::bfloat16_t>,
-                "bfloat16_t: " HAJAX_CHIP " has no emulated bf16: use half, or float for what needs its range");
-  static_assert(!std::is_same_v<T, AscendC::int4b_t>, "int4b_t: not emulated yet");
-  return true;
-}
-
 // What operator() gives: an element that is read or written when it is used.
 template <typename T>
 class Element {
@@ -95,9 +87,15 @@ class SymbolOverrideAnd;
 template <typename T>
 class SymbolOverrideCompare;
 
+// Types that no tensor may have.
+#define HAJAX_CHECK_ELEMENT(T)                                                                                   \
+  static_assert(!std::is_same_v<T, ::bfloat16_t>,                                                                \
+                "bfloat16_t: " HAJAX_CHIP " has no emulated bf16: use half, or float for what needs its range"); \
+  static_assert(!std::is_same_v<T, AscendC::int4b_t>, "int4b_t: not emulated yet")
+
 template <typename T>
 class LocalTensor {
-  static_assert(hajax::ascendc::check_element<T>());
+  HAJAX_CHECK_ELEMENT(T);
 
  public:
   using PrimType = T;
@@ -202,7 +200,7 @@ class LocalTensor {
 
 template <typename T>
 class GlobalTensor {
-  static_assert(hajax::ascendc::check_element<T>());
+  HAJAX_CHECK_ELEMENT(T);
 
  public:
   using PrimType = T;

@@ -25,27 +25,31 @@ HAJAX_API void spread_32_bits(int32_t* dst, const int32_t* src, int64_t repeats,
 
 // The transposition makes 16 rows of 16, of which 8 are wanted. The device's API lets it write over what lies behind
 // dst, after saving that and before putting it back; here it stays in the reserve, so that nothing behind dst is
-// touched. The instructions are the same: one vadds stands for the saving, one moves the wanted rows.
+// touched. The instructions of a repeat are the same: one vadds stands for the saving, one moves the wanted rows. Odd
+// repeats take the upper half of their block, as operands start at whole blocks.
 HAJAX_API void spread_16_bits(int16_t* dst, const int16_t* src, int64_t repeats, int64_t dst_step) {
   constexpr int64_t kElements = 256;
-  constexpr uint64_t kEight = 0x00FF00FF00FF00FF;  // eight lanes of each block
+  constexpr uint64_t kLower = 0x00FF00FF00FF00FF;  // eight lanes of each block
   constexpr int64_t kStride = AscendC::DEFAULT_REPEAT_STRIDE;
   const Reserve reserve;
   auto* square = reserve.at<int16_t>(1024);
   auto* saved = square + kElements;
   auto* rows = saved + kElements;
-  // Lanes outside of kEight are transposed too, to rows that nobody wants.
+  // The other lanes are transposed too, to rows that nobody wants.
   set_vector_mask(FULL_MASK, FULL_MASK);
   vector_dup(square, int16_t{0}, 2, 1, 1, kStride, 0);
+  pipe_barrier(PIPE_V);
   for (int64_t i = 0; i < repeats; ++i) {
-    set_vector_mask(kEight, kEight);
-    vadds(square, src + i * kBrcbElements, int16_t{0}, 2, 1, 0, kStride, 0);
+    const bool upper = i % 2 != 0;
+    const uint64_t lanes = upper ? ~kLower : kLower;
+    set_vector_mask(lanes, lanes);
+    vadds(square, src + i / 2 * 2 * kBrcbElements, int16_t{0}, 2, 1, 0, kStride, 0);
     pipe_barrier(PIPE_V);
     set_vector_mask(FULL_MASK, FULL_MASK);
     vadds(saved, square, int16_t{0}, 1, 1, 1, kStride, kStride);
     vtranspose(reinterpret_cast<uint16_t*>(rows), reinterpret_cast<uint16_t*>(square));
     pipe_barrier(PIPE_V);
-    vadds(dst + i * dst_step, rows, int16_t{0}, 1, 1, 1, kStride, kStride);
+    vadds(dst + i * dst_step, rows + (upper ? kElements / 2 : 0), int16_t{0}, 1, 1, 1, kStride, kStride);
     pipe_barrier(PIPE_V);
   }
 }
