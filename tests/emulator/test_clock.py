@@ -12,7 +12,8 @@ from hajax import abi
 LAUNCH, ISSUE, FLAG, READ, WRITE = 1000, 1, 1, 100, 50
 CHIP = [
     "target ascend310p1", "fact clock_mhz 1000", f"fact launch_cycles {LAUNCH}", f"fact issue_cycles {ISSUE}",
-    "fact argument_cycles 0",    f"fact flag_cycles {FLAG}", f"fact gm_read_latency {READ}", f"fact gm_write_latency {WRITE}", "fact cube_latency 20",
+    "fact argument_cycles 0",
+    f"fact flag_cycles {FLAG}", f"fact gm_read_latency {READ}", f"fact gm_write_latency {WRITE}", "fact cube_latency 20",
     "fact gm_ddr_read_rate 8", "fact gm_ddr_write_rate 8", "fact gm_l2_read_rate 128", "fact gm_l2_write_rate 128",
     "fact sustained_share 1", "fact queue_depth 4", "fact sync_all_cycles 500", "fact l2_line_bytes 128", "fact l2_ways 2",
     "fact l2_bytes 1024", "cost copy_gm_to_ubuf 10 0", "cost copy_ubuf_to_gm 10 0", "cost vadd 20 2", "cost mad 6 1",
@@ -344,7 +345,8 @@ def test_a_slower_part_never_makes_a_run_faster(measure):
     core = random_core(random.Random("monotonic"))
     base = measure(core)["values"]["cycles"]
     slower = ["cost vadd 25 2", "cost mad 6 2", f"fact gm_read_latency {READ + 30}", f"fact flag_cycles {FLAG + 1}",
-              "fact gm_ddr_read_rate 7", "fact issue_cycles 3", "fact argument_cycles 2", "fact queue_depth 2", "fact launch_cycles 1010"]  # fmt: skip
+              "fact gm_ddr_read_rate 7", "fact issue_cycles 3", "fact argument_cycles 2", "fact queue_depth 2",
+              "fact launch_cycles 1010"]  # fmt: skip
     times = [measure(core, chip=[line])["values"]["cycles"] for line in slower]
     assert all(time >= base for time in times)
     assert sum(time > base for time in times) >= 5
