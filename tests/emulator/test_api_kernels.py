@@ -112,6 +112,38 @@ def test_cast(rng, which, source, target, mode, rounded):
     assert np.array_equal(got, rounded(x.astype(np.float64)).astype(target))
 
 
+def test_dequantisation(rng):
+    x = rng.integers(-200, 200, 128).astype(np.int16)
+    scales, offsets = np.arange(16) * 0.25, -np.arange(16)
+    expected = [np.rint(x * 0.5 + 3), np.rint(x.reshape(8, 16) * scales + offsets).reshape(-1)]
+    for which, want in enumerate(expected):
+        got = run("scaled", "dequantize", x, output(256, np.int8), 128, which).arrays[1].reshape(8, 2, 16)
+        assert np.array_equal(got[:, which].reshape(-1), np.clip(want, -128, 127))
+        assert not got[:, 1 - which].any()
+
+
+def test_conversions_with_more_in_one(rng):
+    i, j = (rng.integers(-100, 100, 96).astype(np.int32) for _ in range(2))
+    a, b = half_steps(rng, 96, np.float16), half_steps(rng, 96, np.float16)
+    expected = [i / 8, np.maximum((i + j) / 8, 0)]
+    for which, want in enumerate(expected):
+        got = run("scaled", "from_int32", i, j, output(96, np.float16), 96, which).arrays[2]
+        assert np.array_equal(got, want.astype(np.float16))
+    for which, value in enumerate([np.maximum(a + b, 0), np.maximum(a - b, 0), a * b]):
+        got = run("scaled", "to_int8", a, b, output(96, np.int8), 96, which).arrays[2]
+        assert np.array_equal(got, np.rint(value))
+    got = run("scaled", "to_half", a.astype(np.float32), b.astype(np.float32), output(96, np.float16), 96).arrays[2]
+    assert np.array_equal(got, np.maximum(a - b, 0))
+    wide = [1 + a.astype(np.float32) * b.astype(np.float32), 1 + a.astype(np.float32) * np.float32(0.5)]
+    for which, want in enumerate(wide):
+        assert np.array_equal(run("scaled", "widening", a, b, output(96, np.float32), 96, which).arrays[2], want)
+    x = rng.integers(-1000, 1000, 256).astype(np.int32)
+    scale = int(np.float32(0.25).view(np.uint32))
+    assert np.array_equal(
+        run("scaled", "result_scaled", x, output(256, np.float16), scale).arrays[1], (x * 0.25).astype(np.float16)
+    )
+
+
 def test_a_rounding_mode_that_the_types_do_not_have():
     x = np.ones(96, np.float32)
     with pytest.raises(sim.SimFault, match=r"Cast to half from float: roundMode: expected one of CAST_NONE CAST_ODD") as caught:
@@ -138,6 +170,12 @@ def test_compare_and_select(rng, dtype, name):
         for which, (values, written) in enumerate(expected):
             got = run("selects", f"select_{name}", a, b, output(n, dtype), n, which, mode).arrays[2]
             assert np.array_equal(got, np.where(np.arange(n) < written, values, 0)), (which, mode)
+
+
+def test_comparisons_of_more_than_one_instruction(rng):
+    x = half_steps(rng, 600 * 128, np.float16)
+    got = run("selects", "many", x, output(x.size // 8, np.uint8), x.size).arrays[1]
+    assert np.array_equal(np.unpackbits(got, bitorder="little"), x < 0.5)
 
 
 def test_comparisons_take_whole_repeats():

@@ -45,6 +45,14 @@ def test_misuse(which, check, text):
     assert "misuse.cpp:" in str(caught.value)
 
 
+def test_the_last_two_ids_belong_to_the_system_on_310b():
+    x = np.arange(64, dtype=np.float16)
+    assert np.array_equal(run("misuse", "misuse", x, 0, target="ascend310b1").arrays[0], x + 1)
+    with pytest.raises(sim.SimFault, match="SetFlag: event id: expected 0 to 5, got 6") as caught:
+        run("misuse", "misuse", x, 20, target="ascend310b1")
+    assert caught.value.check == "limit"
+
+
 # --- cores
 
 

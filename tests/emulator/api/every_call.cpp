@@ -85,14 +85,16 @@ void Reductions(Operands<T>& t, uint64_t* bits) {
   Name(t.dst, t.a, 64, 2, 1, 1, 8); \
   Name(t.dst, t.a, bits, 2, 1, 1, 8);
   CALL(WholeReduceSum)
-  CALL(WholeReduceMax) CALL(WholeReduceMin)
+  CALL(WholeReduceMax)
+  CALL(WholeReduceMin)
 #undef CALL
 #define CALL(Name)                  \
   Name(t.dst, t.a, 2, 64, 1, 1, 8); \
   Name(t.dst, t.a, 2, bits, 1, 1, 8);
-      CALL(BlockReduceSum) CALL(BlockReduceMax) CALL(BlockReduceMin) CALL(PairReduceSum)
+  CALL(BlockReduceSum)
+  CALL(BlockReduceMax) CALL(BlockReduceMin) CALL(PairReduceSum)
 #undef CALL
-          RepeatReduceSum(t.dst, t.a, 2, 64, 0, 1, 1, 8);
+      RepeatReduceSum(t.dst, t.a, 2, 64, 0, 1, 1, 8);
   ReduceRepeat<ReduceType::MAX>(t.dst, t.a, 64, 2, 1, 1, 8);
   ReduceRepeat<ReduceType::SUM>(t.dst, t.a, bits, 2, 1, 1, 8);
   ReduceDataBlock<ReduceType::MIN>(t.dst, t.a, 64, 2, 1, 1, 8);

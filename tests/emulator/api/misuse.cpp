@@ -67,6 +67,9 @@ extern "C" __global__ __aicore__ void misuse(GM_ADDR x, uint32_t which) {
   if (which == 15) {
     SetFlag<HardEvent::V_S>(8);
   }
+  if (which == 20) {
+    SetFlag<HardEvent::V_S>(6);  // 310B's system has it
+  }
   if (which == 16) {
     pipe.Destroy();  // result still waits in the queue
   }

@@ -69,3 +69,27 @@ extern "C" __global__ __aicore__ void select_float(GM_ADDR x, GM_ADDR y, GM_ADDR
                                                    uint32_t mode) {
   Start<float>(x, y, z, n, which, mode);
 }
+
+// More repeats than one instruction takes; the bits themselves come out.
+extern "C" __global__ __aicore__ void many(GM_ADDR x, GM_ADDR z, uint32_t n) {
+  GlobalTensor<half> from;
+  GlobalTensor<uint8_t> to;
+  from.SetGlobalBuffer(reinterpret_cast<__gm__ half*>(x), n);
+  to.SetGlobalBuffer(reinterpret_cast<__gm__ uint8_t*>(z), n / 8);
+  TPipe pipe;
+  TQue<TPosition::VECIN, 1> in;
+  TQue<TPosition::VECOUT, 1> out;
+  pipe.InitBuffer(in, 1, n * 2);
+  pipe.InitBuffer(out, 1, n / 8);
+  LocalTensor<half> a = in.AllocTensor<half>();
+  DataCopy(a, from, n);
+  in.EnQue(a);
+  a = in.DeQue<half>();
+  LocalTensor<uint8_t> bits = out.AllocTensor<uint8_t>();
+  CompareScalar(bits, a, half(0.5f), CMPMODE::LT, n);
+  out.EnQue(bits);
+  in.FreeTensor(a);
+  bits = out.DeQue<uint8_t>();
+  DataCopy(to, bits, n / 8);
+  out.FreeTensor(bits);
+}

@@ -258,6 +258,11 @@ uint32_t ub_address(const AscendC::LocalTensor<T>& tensor) {
   return static_cast<uint32_t>(tensor.GetPhyAddr());
 }
 
+// The block of 32 bytes in UB that holds an address, as it stands in the register of scales.
+HAJAX_API uint64_t ub_block(uint64_t address) {
+  return (address - reinterpret_cast<uint64_t>(hajax::emulator::space_base(Space::UB))) / AscendC::ONE_BLK_SIZE;
+}
+
 template <typename T>
 Hardware hardware_of(const AscendC::LocalTensor<T>& tensor) {
   return AscendC::GetPhyType(static_cast<TPosition>(tensor.GetPosition()));

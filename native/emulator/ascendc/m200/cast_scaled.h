@@ -107,7 +107,7 @@ HAJAX_API void SetDeqScale(const LocalTensor<T>& vdeq, const VdeqInfo& vdeqInfo)
     vdeq.SetValue(static_cast<uint32_t>(i), hajax::ascendc::scale_config(vdeqInfo.vdeqScale[i], vdeqInfo.vdeqOffset[i],
                                                                          vdeqInfo.vdeqSignMode[i]));
   }
-  set_deqscale(uint64_t{hajax::ascendc::ub_address(vdeq)} / ONE_BLK_SIZE);
+  set_deqscale(hajax::ascendc::ub_block(vdeq.GetPhyAddr()));
 }
 
 #define HAJAX_CAST_DEQ(Name)                                                                                           \

@@ -72,7 +72,7 @@ HAJAX_API void set_scale(const DataCopyEnhancedParams& p) {
           p.deqValue | static_cast<uint64_t>(p.isRelu) << 47 | static_cast<uint64_t>(std::is_same_v<T, int8_t>) << 46;
       break;
     default:
-      value = static_cast<uint32_t>(p.deqTensorAddr) / AscendC::ONE_BLK_SIZE | static_cast<uint64_t>(p.isRelu) << 15;
+      value = ub_block(p.deqTensorAddr) | static_cast<uint64_t>(p.isRelu) << 15;
       break;
   }
   set_deqscale(value);
