@@ -282,11 +282,14 @@ void Core::tensor_freed(Space space, int64_t offset, int64_t bytes) {
 }
 
 void Core::fail(Check check, std::string text, const void* where) {
-  Issue what{};
-  what.instruction = Instruction::scalar_load;
-  what.pipe = Pipe::S;
-  what.where = where;
-  fail(check, std::move(text), what);
+  Fault fault;
+  fault.check = check;
+  fault.kernel = kernel_;
+  fault.core = index_;
+  fault.step = step;
+  fault.at.where = where;  // a call of the API, before any instruction of it
+  fault.text = std::move(text);
+  throw FaultError(fault);
 }
 
 void Core::fail(Check check, std::string text, const Issue& what) {

@@ -21,6 +21,7 @@ class Half {
   template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
   Half(T value) : bits_(convert(value)) {}                 // NOLINT: implicit, as the device's half is
   operator float() const { return half_to_float(bits_); }  // NOLINT
+  float ToFloat() const { return half_to_float(bits_); }
   static Half from_bits(uint16_t bits) {
     Half h;
     h.bits_ = bits;

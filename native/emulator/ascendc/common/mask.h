@@ -52,12 +52,17 @@ HAJAX_API void use_mask(const char* api, const uint64_t mask[]) {
   }
 }
 
-// A call on the first `count` elements: counter mode around one instruction.
+// The mask of a call on the first `count` elements, in counter mode.
+template <typename T>
+HAJAX_API void set_count(const char* api, int64_t count) {
+  expect_range(api, "count", count, 0, AscendC::TOTAL_UB_SIZE / static_cast<int64_t>(sizeof(T)));
+  set_vector_mask(0, static_cast<uint64_t>(count));
+}
+// Such a call's counter mode around one instruction.
 template <typename T>
 HAJAX_API void begin_count(const char* api, int64_t count) {
-  expect_range(api, "count", count, 0, AscendC::TOTAL_UB_SIZE / static_cast<int64_t>(sizeof(T)));
   set_mask_count();
-  set_vector_mask(0, static_cast<uint64_t>(count));
+  set_count<T>(api, count);
 }
 HAJAX_API void end_count() {
   set_mask_norm();

@@ -92,7 +92,7 @@ HAJAX_API void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, 
   hajax::ascendc::check_select<T, U>();
   set_mask_count();
   hajax::ascendc::prepare_select(selMask, selMode, true);
-  hajax::ascendc::begin_count<T>("Select", count);
+  hajax::ascendc::set_count<T>("Select", count);
   hajax::ascendc::select(dst, src0, src1, selMode, 1, BinaryRepeatParams());
   pipe_barrier(PIPE_V);
   hajax::ascendc::end_count();
@@ -123,7 +123,7 @@ HAJAX_API void Select(const LocalTensor<T>& dst, const LocalTensor<U>& selMask, 
   hajax::ascendc::expect_scalar_mode(selMode);
   set_mask_count();
   hajax::ascendc::fill_compare_mask(src1, true);
-  hajax::ascendc::begin_count<T>("Select", count);
+  hajax::ascendc::set_count<T>("Select", count);
   hajax::ascendc::select(dst, src0, selMask, selMode, 1, BinaryRepeatParams());
   pipe_barrier(PIPE_V);
   hajax::ascendc::end_count();
