@@ -56,16 +56,71 @@ HAJAX_SHIFT(ShiftLeft, "multiply by a power of two (Muls)")
 HAJAX_SHIFT(ShiftRight, "shift in the scalar unit, or multiply by a power of two as half or float")
 #undef HAJAX_SHIFT
 
+// Parameters of what is refused below, so that its message and not theirs is the first.
+struct FixpipeParamsV220 {
+  uint16_t nSize = 0;
+  uint16_t mSize = 0;
+  uint16_t srcStride = 0;
+  uint32_t dstStride = 0;
+  QuantMode_t quantPre = QuantMode_t::NoQuant;
+  uint64_t deqScalar = 0;
+  uint16_t ndNum = 1;
+  uint16_t srcNdStride = 0;
+  uint16_t dstNdStride = 0;
+  bool reluEn = false;
+  uint8_t unitFlag = 0;
+  bool isChannelSplit = false;
+};
+enum class CO2Layout : uint8_t { NZ = 0, ROW_MAJOR, COLUMN_MAJOR };
+struct FixpipeConfig {
+  CO2Layout format = CO2Layout::ROW_MAJOR;
+};
+inline constexpr FixpipeConfig CFG_NZ = {CO2Layout::NZ};
+inline constexpr FixpipeConfig CFG_ROW_MAJOR = {CO2Layout::ROW_MAJOR};
+
+struct MrgSort4Info {
+  uint16_t elementLengths[4] = {};
+  bool ifExhaustedSuspension = false;
+  uint16_t validBit = 0;
+  uint8_t repeatTimes = 1;
+};
+template <typename T>
+struct MrgSortSrcList {
+  LocalTensor<T> src1, src2, src3, src4;
+};
+
 struct LoadData3DParamsV2Pro {};
 HAJAX_REFUSED(LoadData, (const LocalTensor<T>&, const LocalTensor<T>&, const LoadData3DParamsV2Pro&),
               "use LoadData2DParams")
 
-HAJAX_LACKED(void, Fixpipe, "results of the cube go by DataCopy from CO1 to UB, and on from there")
+template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR, typename... Arguments>
+void Fixpipe(const T&, const LocalTensor<U>&, const Arguments&...) {
+  static_assert(hajax::ascendc::never<T, U>, "AscendC::Fixpipe: " HAJAX_LACKING
+                                             ": results of the cube go by DataCopy from CO1 to UB, and on from there");
+}
+template <typename T, typename U, const FixpipeConfig& config = CFG_ROW_MAJOR, typename... Arguments>
+void Fixpipe(const GlobalTensor<T>&, const LocalTensor<U>&, const Arguments&...) {
+  static_assert(hajax::ascendc::never<T, U>, "AscendC::Fixpipe: " HAJAX_LACKING
+                                             ": results of the cube go by DataCopy from CO1 to UB, and on from there");
+}
 HAJAX_LACKED(void, SetFixPipeConfig, "results of the cube go by DataCopy from CO1 to UB, and on from there")
 HAJAX_LACKED(void, SetFixpipeNz2ndFlag, "results of the cube go by DataCopy from CO1 to UB, and on from there")
 HAJAX_LACKED(void, SetFixpipePreQuantFlag, "give DataCopyEnhancedParams a deqScale")
-HAJAX_LACKED(void, LoadDataWithSparse, "load the whole matrix by LoadData")
-HAJAX_LACKED(void, MmadWithSparse, "multiply the whole matrix by Mmad")
+template <typename T = int32_t, typename U = int8_t>
+void MmadWithSparse(const LocalTensor<T>&, const LocalTensor<U>&, const LocalTensor<U>&, const MmadParams&) {
+  static_assert(hajax::ascendc::never<T>,
+                "AscendC::MmadWithSparse: " HAJAX_LACKING ": multiply the whole matrix by Mmad");
+}
+template <typename T = int8_t, typename U = uint8_t>
+void LoadDataWithSparse(const LocalTensor<T>&, const LocalTensor<T>&, const LocalTensor<U>&, const LoadData2DParams&) {
+  static_assert(hajax::ascendc::never<T>,
+                "AscendC::LoadDataWithSparse: " HAJAX_LACKING ": load the whole matrix by LoadData");
+}
+template <typename T>
+void Fill(GlobalTensor<T>&, uint64_t, T) {
+  static_assert(hajax::ascendc::never<T>,
+                "AscendC::Fill: of GM: " HAJAX_LACKING ": Duplicate a buffer in UB and copy it out");
+}
 HAJAX_LACKED(void, LoadDataWithStride, "use LoadData with LoadData2DParams")
 HAJAX_LACKED(void, Sort32, "sort in the scalar unit or on the host")
 HAJAX_LACKED(void, Sort, "sort in the scalar unit or on the host")

@@ -4,6 +4,19 @@
 
 #include "native/emulator/ascendc/common/constants.h"
 
+// How fixpipe, which is not emulated, scales results.
+enum QuantMode_t {
+  NoQuant = 0,
+  F322F16,
+  F322BF16,
+  DEQF16,
+  VDEQF16,
+  QF322B8_PRE,
+  VQF322B8_PRE,
+  REQ8,
+  VREQ8,
+};
+
 namespace AscendC {
 
 struct DataCopyParams {
@@ -136,8 +149,6 @@ struct DataCopyPadExtParams {
   uint8_t rightPadding = 0;
   T paddingValue = 0;
 };
-
-enum class QuantMode_t { NoQuant };
 
 struct DataCopyCO12DstParams {
   DataCopyCO12DstParams() = default;
