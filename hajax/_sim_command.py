@@ -124,7 +124,7 @@ def run(request: Request) -> dict[str, Any]:
     arrays = []
     results = zip((a for a in arguments if not isinstance(a.value, int)), done.arrays, done.unwritten, strict=True)
     for argument, array, unwritten in results:
-        file = _target_file(argument, array, request.save)
+        file = None if request.options.counts_only else _target_file(argument, array, request.save)
         if file is not None:
             write(file, functools.partial(np.save, arr=array))
         arrays.append({

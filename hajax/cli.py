@@ -288,7 +288,7 @@ def sim_flags(
 
     from hajax.backends import sim
 
-    print(shlex.join((*sim.compile_flags(target), *sim.link_flags())))
+    print(shlex.join((*sim.LINE_FLAGS, *sim.compile_flags(target), *sim.link_flags())))
 
 
 def _interruptible(work: Callable[[], _Result]) -> _Result:

@@ -17,6 +17,7 @@ import numpy as np
 
 from hajax import abi
 from hajax.backends._compiler import (
+    LINE_FLAGS,
     VARIABLE,
     CompileError,
     compile_flags,
@@ -33,11 +34,17 @@ from hajax.backends.library import Library, LibraryError, check_present, usable_
 from hajax.targets import NpuTarget
 
 __all__ = [
-    "CompileError", "Device", "Output", "SimFault", "SimOptions", "SimRun", "compile_flags", "compile_kernel", "diagnose",
-    "include_folders", "kernels_in", "link_flags", "open_sim_library", "run", "target_names", "timeline",
+    "LINE_FLAGS", "CompileError", "Device", "Output", "SimFault", "SimOptions", "SimRun", "compile_flags", "compile_kernel",
+    "diagnose", "include_folders", "kernels_in", "link_flags", "open_sim_library", "run", "target_names", "timeline",
 ]  # fmt: skip
 
 _WORD = 1 << 64
+# Whole-number types that a kernel's parameter may have, with their ranges.
+_INTEGERS = {
+    f"{sign}int{bits}_t": (-(1 << bits - 1), (1 << bits - 1) - 1) if not sign else (0, (1 << bits) - 1)
+    for sign in ("", "u")
+    for bits in (8, 16, 32, 64)
+}
 
 
 class SimFault(RuntimeError):
@@ -383,6 +390,14 @@ def _check_parameters(library: Path, kernel: str, words: Sequence[int]) -> None:
     for number, parameter in enumerate(declared):
         if "*" not in parameter and {"float", "double", "half"} & set(parameter.split()):
             raise ValueError(f"arguments[{number}]: {kernel} declares {parameter}; kernels take device addresses and integers")
+        kind = next((word for word in parameter.split() if word in _INTEGERS), None)
+        if kind is None or "*" in parameter:
+            continue
+        low, high = _INTEGERS[kind]
+        value = words[number] - _WORD if words[number] >= _WORD >> 1 and low < 0 else words[number]
+        if not low <= value <= high:
+            shown = value if value <= high or value < _WORD >> 1 else value - _WORD
+            raise ValueError(f"arguments[{number}]: {kernel} declares {parameter}: expected {low} to {high}, got {shown}")
 
 
 def _counts(struct: Any) -> dict[str, int]:

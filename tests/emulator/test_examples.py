@@ -126,3 +126,10 @@ def test_the_timeline_has_a_track_a_pipe_and_an_arrow_a_flag():
     assert starts == ends
     assert len(starts) == done.counts["set_flag"]
     assert max(e["ts"] + e["dur"] for e in slices) <= done.timing["microseconds"] + 1e-3  # times are whole nanoseconds
+
+
+@pytest.mark.parametrize("count", [-8, 1 << 32, (1 << 64) - 1])
+def test_an_integer_that_its_parameter_cannot_hold_is_refused(count):
+    (x, y, z, _), _ = vector_add(8)
+    with pytest.raises(ValueError, match=r"arguments\[3\].*uint32_t count: expected 0 to 4294967295, got"):
+        run("vector_add", [x, y, z, count])

@@ -19,7 +19,10 @@ Device::Device(const hj_target& target) : target_(target), gm_(target.gm_bytes) 
 
 void* Device::allocate(int64_t bytes) {
   if (bytes <= 0 || bytes > target_.gm_bytes) return nullptr;
-  return gm_.allocate((bytes + kGranule - 1) / kGranule * kGranule);
+  bytes = (bytes + kGranule - 1) / kGranule * kGranule;
+  void* pointer = gm_.allocate(bytes);
+  if (pointer != nullptr) memset(pointer, kNeverWritten, static_cast<size_t>(bytes));
+  return pointer;
 }
 
 bool Device::holds(const void* pointer, int64_t bytes, std::string* why) const {
@@ -63,13 +66,8 @@ void Device::unwritten_runs(int64_t offset, int64_t bytes, Found&& found) const 
   }
 }
 
-void Device::read(void* to, const void* from, int64_t bytes) const {
-  memcpy(to, from, static_cast<size_t>(bytes));
-  const int64_t offset = gm_.offset(from);
-  unwritten_runs(offset, bytes, [&](int64_t start, int64_t end) {
-    memset(static_cast<uint8_t*>(to) + (start - offset), kNeverWritten, static_cast<size_t>(end - start));
-  });
-}
+// What a kernel writes through raw pointers is there too, though nothing has marked it.
+void Device::read(void* to, const void* from, int64_t bytes) const { memcpy(to, from, static_cast<size_t>(bytes)); }
 
 void Device::copy(void* to, const void* from, int64_t bytes) {
   memmove(to, from, static_cast<size_t>(bytes));

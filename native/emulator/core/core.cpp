@@ -14,6 +14,7 @@ namespace hajax::emulator {
 namespace {
 
 constexpr int64_t kPage = 4096;
+constexpr size_t kMostEvents = size_t{1} << 25;  // of one core in one launch: 2 GiB of records
 constexpr int kUnwrittenByte = 0xFF;  // NaN in every float type: what never-written memory holds when nobody checks
 
 int64_t round_up(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
@@ -74,6 +75,15 @@ bool Core::locate(const void* pointer, Space* space) const {
 
 void Core::check_access(const Issue& what, const Access& access) {
   const int64_t start = offset(access.space, access.address);
+  Space holder = access.space;
+  const int64_t end = access.space == Space::UB ? target_.ub_bytes : size(access.space);
+  const bool outside = access.space == Space::GM ? !gm_.owns(access.address) : start < 0 || start >= end;
+  if (outside && locate(access.address, &holder) && holder != access.space) {
+    fail(Check::out_of_bounds,
+         std::string(access.operand) + ": expected an operand in " + name_of(access.space) + ", got one at offset " +
+             std::to_string(offset(holder, access.address)) + " of " + name_of(holder),
+         what);
+  }
   std::string wrong = check_alignment(access, start);
   if (!wrong.empty()) fail(Check::misaligned, wrong, what);
   if (access.space == Space::GM) {
@@ -214,6 +224,12 @@ void Core::count(const Issue& what) {
 }
 
 void Core::record(const Issue& what, uint8_t which) {
+  if (record_.events.size() >= kMostEvents) {
+    fail(Check::deadlock,
+         "the kernel has issued " + std::to_string(kMostEvents) +
+             " instructions on one core and goes on: an endless loop?",
+         what);
+  }
   Event event{};
   event.instruction = what.instruction;
   event.pipe = what.pipe;

@@ -71,9 +71,9 @@ HAJAX_LANE(vmaddrelu, lane::multiply_dst_relu<D>)
 #undef HAJAX_LANE
 
 template <typename D>
-lane::add_scale_relu function_vadddeqrelu() {
+[[gnu::always_inline]] inline lane::add_scale_relu function_vadddeqrelu() {
   lane::add_scale_relu function;
-  function.scale = half_to_float(static_cast<uint16_t>(core().registers.deq_scale));
+  function.scale = half_to_float(static_cast<uint16_t>(deq_scale(HAJAX_WHERE())));
   function.counts = is_finite(function.scale);
   return function;
 }

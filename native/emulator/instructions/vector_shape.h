@@ -99,6 +99,14 @@ class VectorIssue {
 // For messages from a computation, which runs after its Issue is gone.
 Issue named(Instruction instruction, const void* where);
 
+// The scale that SetDeqScale has put into its register; none is an error.
+inline uint64_t deq_scale(const void* where) {
+  const uint64_t scale = core().registers.deq_scale;
+  if (scale == 0)
+    core().fail(Check::limit, "the scale of the conversion: expected SetDeqScale to come first, got 0", where);
+  return scale;
+}
+
 }  // namespace hajax::emulator
 
 #endif  // HAJAX_NATIVE_EMULATOR_INSTRUCTIONS_VECTOR_SHAPE_H_

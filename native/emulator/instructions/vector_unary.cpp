@@ -147,9 +147,9 @@ HAJAX_LANE(vcbd_s322s16, lane::same)
 #undef HAJAX_ROUNDED
 #undef HAJAX_LANE
 
-lane::scaled function_vconv_deq() {
+[[gnu::always_inline]] inline lane::scaled function_vconv_deq() {
   lane::scaled function;
-  function.scale = half_to_float(static_cast<uint16_t>(core().registers.deq_scale));
+  function.scale = half_to_float(static_cast<uint16_t>(deq_scale(HAJAX_WHERE())));
   function.counts = is_finite(function.scale);
   return function;
 }

@@ -17,6 +17,27 @@ KERNEL(out_of_bounds_ub) {
   Duplicate(end, 1.0f, 64);
 }
 
+KERNEL(out_of_bounds_element) {
+  Buffers k(in, out, count);
+  Duplicate(k.a, 1.0f, 256);
+  Order<HardEvent::V_S>();
+  k.b.SetValue(0, k.a.GetValue(256));
+}
+
+KERNEL(out_of_bounds_offset) {
+  Buffers k(in, out, count);
+  Duplicate(k.b, 1.0f, 256);
+  PipeBarrier<PIPE_V>();
+  Adds(k.b, k.a[256], 1.0f, 64);
+}
+
+KERNEL(out_of_bounds_space) {
+  Buffers k(in, out, count);
+  TBuf<TPosition::A1> l1;
+  k.pipe.InitBuffer(l1, 256);
+  Duplicate(l1.Get<float>(), 1.0f, 64);
+}
+
 KERNEL(misaligned_ub) {
   Buffers k(in, out, count);
   Duplicate(k.a[1], 1.0f, 64);
@@ -50,6 +71,19 @@ KERNEL(limit_repeat) {
 KERNEL(limit_block_count) {
   Buffers k(in, out, count);
   DataCopy(k.a, k.from, DataCopyParams(4096, 1, 0, 0));
+}
+
+KERNEL(limit_copy_bytes) {
+  Buffers k(in, out, count);
+  DataCopy(k.a, k.from, 13);
+}
+
+KERNEL(limit_no_scale) {
+  Buffers k(in, out, count);
+  LocalTensor<int32_t> whole = k.first.Get<int32_t>();
+  Duplicate(whole, 3, 64);
+  PipeBarrier<PIPE_V>();
+  Cast(k.second.Get<half>(), whole, RoundMode::CAST_NONE, 64);
 }
 
 KERNEL(limit_event) {

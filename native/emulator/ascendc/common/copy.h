@@ -22,7 +22,7 @@ HAJAX_API void copy_in(void* dst, Hardware to, const void* src, const DataCopyPa
   } else if (to == Hardware::L1) {
     copy_gm_to_cbuf(dst, src, 0, p.blockCount, p.blockLen, p.srcGap, p.dstGap, PAD_NONE);
   } else {
-    no_path(Hardware::GM, to, ": use LoadData");
+    no_path(Hardware::GM, to, to == Hardware::L0C ? "" : ": use LoadData");
   }
 }
 

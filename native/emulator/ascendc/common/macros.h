@@ -137,6 +137,9 @@ void PRINTF(const char* format, Arguments... arguments) {
   } while (false)
 #define ASCENDC_ASSERT(...) HAJAX_ASSERT(HAJAX_FIRST(__VA_ARGS__, 0), #__VA_ARGS__)
 #define ascendc_assert(...) HAJAX_ASSERT(HAJAX_FIRST(__VA_ARGS__, 0), #__VA_ARGS__)
+#ifndef ASSERT
+#define ASSERT(...) HAJAX_ASSERT(HAJAX_FIRST(__VA_ARGS__, 0), #__VA_ARGS__)
+#endif
 #undef assert
 #define assert(...) HAJAX_ASSERT(HAJAX_FIRST(__VA_ARGS__, 0), #__VA_ARGS__)
 

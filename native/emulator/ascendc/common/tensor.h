@@ -130,10 +130,12 @@ class LocalTensor {
     (*this)(index) = static_cast<T>(value);
   }
   HAJAX_API hajax::ascendc::Element<T> operator()(uint32_t offset) const {
+    expect_inside("element", offset);
     return {space(), reinterpret_cast<T*>(address_.absAddr) + offset};
   }
 
   LocalTensor operator[](uint32_t offset) const {
+    expect_inside("offset", offset);
     LocalTensor result = *this;
     const auto bytes = static_cast<uint32_t>(offset * sizeof(T));
     result.address_.dataLen -= bytes;
@@ -195,6 +197,13 @@ class LocalTensor {
   ShapeInfo shapeInfo_;
 
  private:
+  // Of a tensor whose length is known.
+  void expect_inside(const char* what, uint32_t offset) const {
+    if (address_.dataLen == 0 || offset < GetSize()) return;
+    hajax::ascendc::kernel_fault(hajax::ascendc::Check::out_of_bounds,
+                                 hajax::ascendc::Text() << "LocalTensor: " << what << ": expected less than its "
+                                                        << int64_t{GetSize()} << " elements, got " << int64_t{offset});
+  }
   hajax::ascendc::Space space() const { return hajax::ascendc::space_of(static_cast<TPosition>(address_.logicPos)); }
 };
 
