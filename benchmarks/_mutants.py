@@ -79,7 +79,7 @@ class _Rewriter:
     def moved_and_counted(self) -> None:
         for match in re.finditer(rf"\b({'|'.join(CALLS)})\(", self.source):
             tensors, counts = CALLS[match[1]]
-            spans, close = arguments(self.source, match.end() - 1)
+            spans, _ = arguments(self.source, match.end() - 1)
             if len(spans) <= tensors - (match[1] == "Mmad") and not counts:
                 continue  # a declaration or another function of that name
             for begin, end in spans[:tensors]:
@@ -97,7 +97,7 @@ class _Rewriter:
             self._counted(match.start(), close, f"block count {self.source[spans[0][0] : spans[0][1]]}", 1)
 
     def _is_params(self, text: str) -> bool:
-        return any(re.search(rf"\w*Params {re.escape(text.strip())}\b", self.source) for _ in (0,))
+        return re.search(rf"\w*Params {re.escape(text.strip())}\b", self.source) is not None
 
     def _counted(self, at: int, end: int, text: str, step: int) -> None:
         more = self.new("repeat", at, f"{text}, {step} more")

@@ -105,7 +105,6 @@ class Core {
 
   // While open, instructions may use the reserve at the top of UB: the API's own temporaries.
   void open_reserve(bool open) { reserve_open_ = open; }
-  int64_t reserve_offset(Space space) const { return size(space); }
 
   [[noreturn]] void fail(Check check, std::string text, const void* where);
   [[noreturn]] void fail(Check check, std::string text, const Issue& what);
@@ -123,7 +122,6 @@ class Core {
   CoreCounts& counts() { return counts_; }
 
  private:
-  friend class Queues;
   bool admit(const Issue& what);    // checks that need no order; true when it may run now
   void execute(const Issue& what);  // order-dependent checks, counters, events
   void defer(const Issue& what, std::function<void()> compute);
@@ -135,7 +133,6 @@ class Core {
   void record_gm(const Issue& what, const Access& access);
   void run_ready();
   void run_sync(const Issue& what);
-  [[noreturn]] void fail_waiting(const std::string& why);
 
   const hj_target& target_;
   Gm& gm_;

@@ -20,7 +20,10 @@ bool is_kernel_line(const std::string& line) {
 }
 
 std::string place_text(const Place& place) {
-  if (place.number == 0) return "at " + source_line(place.where);
+  if (place.number == 0) {
+    const std::string line = source_line(place.where);
+    return line.empty() ? "" : "at " + line;
+  }
   std::string text = name_of(place.pipe);
   if (place.number != 0) text += " instruction " + std::to_string(place.number);
   if (place.known) {
@@ -61,7 +64,8 @@ std::string describe(const Fault& fault) {
   if (!fault.kernel.empty()) text += "kernel " + fault.kernel + ", ";
   if (fault.core >= 0) text += "core " + std::to_string(fault.core) + ", ";
   if (!fault.step.empty()) text += "step " + fault.step + ", ";
-  if (fault.at.number != 0 || !source_line(fault.at.where).empty()) text += place_text(fault.at) + ": ";
+  const std::string at = place_text(fault.at);
+  if (!at.empty()) text += at + ": ";
   text += fault.text;
   if (fault.other.number != 0) text += "\n  the other access: " + place_text(fault.other);
   const std::string hint = hint_of(fault.check);
