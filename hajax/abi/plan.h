@@ -18,7 +18,7 @@ typedef struct {
   int32_t backend;                     /* backends.def */
   int32_t decay;                       /* decays.def */
   int32_t delta;                       /* 1: the state is corrected by what it predicts; 0: plain accumulation */
-  int32_t reserved;
+  int32_t strengths; /* 1: beta erases and writes; 2: beta has a trailing axis of two, erase and write strength */
 } hj_plan_header;
 
 /* A fused CPU launch: no steps, only how the one routine is cut up. Batch, tokens and sequences are read from the call.
@@ -41,6 +41,109 @@ typedef struct {
   int32_t bf16_dot;      /* 1: K.K^T and Q.K^T of bf16 inputs through the CPU's bf16 dot product */
   int64_t scratch_bytes; /* for one worker, a multiple of 64 */
 } hj_cpu_plan;
+
+#define HJ_STEP_WORDS 3       /* 64-bit words of a step */
+#define HJ_ADDRESS_UNIT 32    /* bytes that an address word of a step counts */
+#define HJ_ALTERNATES 0x8000  /* bit of an address word: odd chunks use the second version of this buffer */
+#define HJ_STAGES 3           /* loads, what needs no state, what does: each one iteration behind the one before */
+#define HJ_STAGE_MASK 3       /* bits of control: the step's stage */
+#define HJ_BARRIER_BEFORE 4   /* bit of control: PipeBarrier of the step's own pipe first */
+#define HJ_FIRST_CHUNK 8      /* bit of control: only for a sequence's first chunk */
+#define HJ_LAST_CHUNK 16      /* bit of control: only for a sequence's last chunk */
+#define HJ_ITEM_BYTES 32
+#define HJ_SEQUENCE_BYTES 32
+#define HJ_FRAME_BYTES 512    /* at the bottom of UB: the kernel's own variables */
+#define HJ_MASKS 16           /* vector masks of a program */
+#define HJ_SCALARS 32         /* scalar operands of a program; number 0 is the call's scale */
+#define HJ_TARGET_NAME 32
+
+/* A program of an Ascend core: one launch or several, each a list of items (work of one core, in order), and the
+ * programs that they run. Every offset counts bytes from the start of the plan and is a multiple of 32. Order in the
+ * file: this struct, launches, items, programs with their steps, masks and scalars, constants. */
+typedef struct {
+  hj_plan_header header;
+  int32_t npu_arch; /* 2002 */
+  int32_t chunk;    /* tokens */
+  int32_t key_heads;
+  int32_t value_heads; /* a multiple of key_heads */
+  int32_t key_dim;     /* a multiple of 16 */
+  int32_t value_dim;   /* a multiple of 16 */
+  int32_t input_dtype; /* dtypes.def: query, key and value: float16 */
+  int32_t output_dtype; /* float16 or float32 */
+  int32_t sequences;    /* of all rows together: batch times sequences a row */
+  int32_t launches;
+  int32_t programs;
+  int32_t items;
+  int32_t launch_offset;  /* hj_npu_launch[launches] */
+  int32_t item_offset;    /* hj_npu_item[items] */
+  int32_t program_offset; /* hj_npu_program[programs] */
+  int32_t constant_offset;
+  int32_t constant_bytes; /* fractals and vectors; the first HJ_ZERO_BYTES of them are zero */
+  int32_t workspace_slot_bytes; /* GM between launches, for each value head and chunk; 0: none */
+  char target[HJ_TARGET_NAME];  /* the chip it was planned for, of targets/, zero-padded */
+} hj_npu_plan;
+
+#define HJ_ZERO_BYTES 8192 /* zeros to fill the rows of a last chunk from */
+
+/* One launch: core c runs items first_item + c's share, which are contiguous. */
+typedef struct {
+  int32_t cores;
+  int32_t first_item;      /* of core 0 */
+  int32_t sync_after;      /* reserved: grid-wide barrier instead of a new launch */
+  int32_t reserved;
+  int32_t core_items[12];  /* items of each core */
+} hj_npu_launch;
+
+/* A piece of work for one core: `heads` value heads of one sequence and a range of state columns. */
+typedef struct {
+  int32_t program;
+  int32_t sequence;    /* row of the call's sequence table */
+  int32_t head;        /* first value head */
+  int32_t column;      /* first state column, a multiple of 16 */
+  int32_t first_chunk; /* counted in chunks of the sequence */
+  int32_t chunks;      /* most of them; -1: to the sequence's end */
+  int32_t reserved[2];
+} hj_npu_item;
+
+/* A sequence of a call, made by the host when it runs. */
+typedef struct {
+  int64_t token; /* its first token, over all rows: row * T + start */
+  int64_t gate;  /* its first entry in the head-major gate arrays, a multiple of chunk */
+  int32_t tokens;
+  int32_t state; /* its row of state_in and state_out */
+  int32_t reserved[2];
+} hj_npu_sequence;
+
+/* Straight-line code three times: once before an item, once for every iteration, once after it. */
+typedef struct {
+  int32_t heads;       /* value heads side by side */
+  int32_t columns;     /* state columns of an item */
+  int32_t step_offset; /* hj_step[setup + body + finish] */
+  int32_t setup;
+  int32_t body;
+  int32_t finish;
+  int32_t step_address; /* UB bytes where the kernel keeps the steps */
+  int32_t stages;       /* 1 .. HJ_STAGES: iterations of an item are its chunks and stages - 1 more */
+  int32_t slot_bytes[8]; /* by spaces.def: distance of an alternating buffer's two versions */
+  int32_t peak_bytes[8]; /* by spaces.def: what the program uses, steps and frame included */
+  uint64_t masks[2 * HJ_MASKS]; /* low and high; number 0 is all lanes */
+  float scalars[HJ_SCALARS];
+} hj_npu_program;
+
+/* One step: one or a few like instructions of one pipe; opcodes.def says which fields an opcode reads. */
+typedef struct {
+  uint8_t opcode;
+  uint8_t control; /* stage, barrier, first and last chunk */
+  uint8_t wait[2]; /* flags.def: row * 8 + event id, taken before the step; 0: none */
+  uint8_t set[2];  /* likewise, set after it */
+  uint8_t count;
+  uint8_t index;
+  uint16_t dst; /* addresses in units of HJ_ADDRESS_UNIT, bit 15 as HJ_ALTERNATES */
+  uint16_t src0;
+  uint16_t src1;
+  uint16_t size;
+  uint8_t p[8];
+} hj_step;
 /* cffi: end */
 
 #endif
