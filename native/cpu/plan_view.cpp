@@ -51,7 +51,7 @@ Failure check_header(const hj_plan_header& header) {
   if (!between(header.decay, kDecay_none, kDecay_per_channel))
     return bad("decay", "a number of decays.def", header.decay);
   if (!between(header.delta, 0, 1)) return bad("delta", "0 or 1", header.delta);
-  if (header.reserved != 0) return bad("reserved", "0", header.reserved);
+  if (header.strengths != 1) return bad("strengths", "1", header.strengths);
   return {};
 }
 

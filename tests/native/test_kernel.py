@@ -348,7 +348,7 @@ CORRUPT = {  # what no valid plan holds; for a CPU plan of 2 key heads, 4 value 
     "backend": (0, 2, *HUGE),
     "decay": (2, 3, *HUGE),
     "delta": (2, *HUGE),
-    "reserved": (1, *HUGE),
+    "strengths": (0, 3, *HUGE),
     "isa": (4, 7, *HUGE),
     "input_dtype": (3, *HUGE),
     "output_dtype": (3, *HUGE),
