@@ -1,0 +1,198 @@
+"""Which bytes of which buffers a step reads and writes, and on which pipe: properties of the opcodes, read from its fields.
+
+An access is the half-open interval around all that a step touches there; with a reduced mask it is that of the full one.
+"""
+
+import functools
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from hajax import abi
+from hajax.plans.program import Operand, Step
+
+UNIT = abi.constant("HJ_ADDRESS_UNIT")
+HALF_FRACTAL, FULL_FRACTAL = 512, 1024  # bytes of 16 x 16 fp16 and fp32 elements
+BLOCKS = 8  # blocks of 32 bytes in a repeat; half as many on the fp16 side of an instruction that mixes widths
+
+
+@dataclass(frozen=True, slots=True)
+class Dims:
+    """What sizes of steps depend on, beside their own fields: tokens of a chunk, and the state's rows."""
+
+    chunk: int
+    key_dim: int
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Bytes start .. end - 1 of a buffer, counted from its start."""
+
+    buffer: str
+    start: int
+    end: int
+    write: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lanes:
+    """The operands of a vector opcode: bytes of an element of each (0: not there), and whether it adds to dst."""
+
+    dst: int
+    src0: int = 0
+    src1: int = 0
+    adds: bool = False
+    sums: bool = False
+
+    @property
+    def count(self) -> int:
+        """Lanes of a repeat: 64, or 128 where every operand is fp16."""
+        return 64 if 4 in (self.dst, self.src0, self.src1) else 128
+
+    def blocks(self, element: int) -> int:
+        """Blocks of 32 bytes that a repeat of an operand has."""
+        return self.count * element // UNIT
+
+
+_BINARY32, _UNARY32, _BINARY16 = Lanes(4, 4, 4), Lanes(4, 4), Lanes(2, 2, 2)
+VECTOR = MappingProxyType(
+    {
+        **dict.fromkeys(("add32", "sub32", "mul32", "div32", "max32", "min32"), _BINARY32),
+        **dict.fromkeys(("exp32", "ln32", "muls32", "adds32", "maxs32", "mins32", "rsqrt32", "sqrt32"), _UNARY32),
+        **dict.fromkeys(("mul16", "add16", "sub16"), _BINARY16),
+        "mla32": Lanes(4, 4, 4, adds=True),
+        "axpy32": Lanes(4, 4, adds=True),
+        "axpy16": Lanes(4, 2, adds=True),
+        "to16": Lanes(2, 4),
+        "to32": Lanes(4, 2),
+        "dup32": Lanes(4),
+        "dup16": Lanes(2),
+        "muls16": Lanes(2, 2),
+        "cadd32": Lanes(4, 4, sums=True),
+    }
+)
+
+
+@functools.cache
+def _pipes() -> dict[str, str]:
+    return {str(row[1]): str(row[2]) for row in abi.rows("opcodes")}
+
+
+@functools.cache
+def _tensors() -> tuple[tuple[str, int], ...]:
+    return tuple((str(row[1]), int(row[2])) for row in abi.rows("tensors"))
+
+
+def pipe(step: Step) -> str:
+    """The pipe that runs the step, of pipes.def."""
+    return _pipes()[step.opcode]
+
+
+def wide(p: tuple[int, ...], at: int) -> int:
+    """A 16-bit number in two fields of a step, the low one first."""
+    return p[at] | p[at + 1] << 8
+
+
+def tile_rows(step: Step, dims: Dims) -> int:
+    """Rows of the UB tile of rows_to_ub and rows_from_ub: a chunk's, the state's, or the blocks of the state that it names."""
+    if step.p[4] == 0:
+        return dims.chunk
+    return 16 * step.p[6] if step.p[6] else dims.key_dim
+
+
+def element_bytes(step: Step) -> int:
+    """Bytes of an element of the tensor in p[0], for rows_to_l1 and rows_to_ub."""
+    return _tensors()[step.p[0]][1]
+
+
+def footprint(step: Step, dims: Dims) -> tuple[Access, ...]:
+    """What the step touches in the core's memories; GM is left out. Reads come before writes."""
+    lanes = VECTOR.get(step.opcode)
+    if lanes is not None:
+        return _vector(step, lanes)
+    match step.opcode:
+        case "sync":
+            return ()
+        case "rows_to_l1":
+            return (_access(step.dst, step.count * dims.chunk * UNIT, True),)
+        case "rows_to_ub":
+            return (_access(step.dst, tile_rows(step, dims) * step.count * 16 * element_bytes(step), True),)
+        case "gate_to_ub":
+            return (_access(step.dst, dims.chunk * 4, True),)
+        case "constant_to_l1" | "constant_to_ub" | "workspace_to_l1" | "workspace_to_ub":
+            return (_access(step.dst, step.size * UNIT, True),)
+        case "workspace_from_ub":
+            return (_access(step.src0, step.size * UNIT, False),)
+        case "load_a" | "load_b":
+            return _load(step)
+        case "l1_to_ub" | "ub_to_l1":
+            source, target = (_run(step.count, step.size, step.size + wide(step.p, at)) * UNIT for at in (0, 2))
+            return (_access(step.src0, source, False), _access(step.dst, target, True))
+        case "mmad":
+            return _mmad(step)
+        case "c_to_ub32" | "c_to_ub16" | "ub_to_c32":
+            source, target = (_run(step.count, step.size, step.size + gap) for gap in step.p[:2])
+            written = HALF_FRACTAL if step.opcode == "c_to_ub16" else FULL_FRACTAL
+            return (_access(step.src0, source * FULL_FRACTAL, False), _access(step.dst, target * written, True))
+        case "rows_from_ub":
+            return (_access(step.src0, tile_rows(step, dims) * step.count * 16 * step.p[7], False),)
+    raise ValueError(f"step.opcode: expected one of {', '.join(_pipes())}, got {step.opcode!r}")
+
+
+def _access(operand: Operand | None, size: int, write: bool) -> Access:
+    assert operand is not None, "an opcode's operand is missing"
+    return Access(operand.buffer, operand.offset, operand.offset + size, write)
+
+
+def _run(count: int, size: int, distance: int) -> int:
+    """From the first to behind the last of `count` things of a size, starting at equal distances."""
+    return (count - 1) * distance + size if count > 0 and size > 0 else 0
+
+
+def _load(step: Step) -> tuple[Access, ...]:
+    """Groups of fractals from L1 to L0A or L0B; a group's fractals lie side by side at the destination."""
+    group = _run(step.size, 1, step.p[0])
+    source = _run(step.count, group, wide(step.p, 1))
+    target = _run(step.count, step.size, step.p[3])
+    return (_access(step.src0, source * HALF_FRACTAL, False), _access(step.dst, target * HALF_FRACTAL, True))
+
+
+def products(step: Step) -> tuple[tuple[int, int, int, int], ...]:
+    """Of each product of an mmad step: fractals by which dst, src0 and src1 have moved, and its blocks of k."""
+    moved, found = 0, []
+    for i in range(step.count):
+        k = step.p[2] + (i if step.p[6] & 2 else 0)
+        found.append((i * step.p[3], moved, i * step.p[5], k))
+        moved += step.p[4] + (k if step.p[6] & 2 else 0)
+    return tuple(found)
+
+
+def _mmad(step: Step) -> tuple[Access, ...]:
+    m, n = step.p[0], step.p[1]
+    each = products(step)
+    ends = (
+        max((dst + m * n for dst, _, _, _ in each), default=0),
+        max((src0 + m * k for _, src0, _, k in each), default=0),
+        max((src1 + k * n for _, _, src1, k in each), default=0),
+    )
+    result = _access(step.dst, ends[0] * FULL_FRACTAL, True)
+    added = () if step.p[6] & 1 else (_access(step.dst, ends[0] * FULL_FRACTAL, False),)
+    return (_access(step.src0, ends[1] * HALF_FRACTAL, False), _access(step.src1, ends[2] * HALF_FRACTAL, False), *added, result)
+
+
+def _vector(step: Step, lanes: Lanes) -> tuple[Access, ...]:
+    """Repeats of one instruction: blocks and repeats start at the step's strides, in 32 bytes. cadd32 writes a list of sums."""
+    found = []
+    for operand, element, at in ((step.src0, lanes.src0, 1), (step.src1, lanes.src1, 2)):
+        if element:
+            found.append(_strided(operand, lanes.blocks(element), step.p[at], step.size, step.p[3 + at], False))
+    if lanes.sums:
+        return (*found, _access(step.dst, 4 * step.size, True))
+    written = _strided(step.dst, lanes.blocks(lanes.dst), step.p[0], step.size, step.p[3], True)
+    if lanes.adds:
+        found.append(Access(written.buffer, written.start, written.end, False))
+    return (*found, written)
+
+
+def _strided(operand: Operand | None, blocks: int, block: int, repeats: int, repeat: int, write: bool) -> Access:
+    last = (blocks - 1) * block + (repeats - 1) * repeat + 1 if repeats > 0 else 0
+    return _access(operand, last * UNIT, write)
