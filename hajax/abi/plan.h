@@ -114,6 +114,15 @@ typedef struct {
   int32_t reserved[2];
 } hj_npu_sequence;
 
+/* What one launch needs of its call: in GM, made by the host when it runs. */
+typedef struct {
+  int64_t sequence_offset; /* bytes from this struct to hj_npu_sequence[sequences], a multiple of 32 */
+  int64_t gates;           /* entries of a head in the gate arrays: chunks of all sequences times chunk */
+  int32_t launch;          /* which one of the plan's */
+  float scale;
+  int32_t reserved[2];
+} hj_npu_call;
+
 /* Straight-line code three times: once before an item, once for every iteration, once after it. */
 typedef struct {
   int32_t heads;       /* value heads side by side */

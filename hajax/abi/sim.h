@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "hajax/abi/hajax.h"
 #include "hajax/abi/target.h"
 
 #ifdef __cplusplus
@@ -95,6 +96,29 @@ int32_t hajax_sim_result_timing(const hj_sim_result* result, double* timing);
 /* Chrome trace JSON, valid until the result is closed. Null with hajax_sim_last_error set, also when the launch
  * did not ask for a timeline. The kernel's library must still be open. */
 const char* hajax_sim_result_trace(hj_sim_result* result);
+
+/* Runs a plan (plan.h) with the arrays of `call`, which lie in host memory: the kernel and the host code of a device, on
+ * an emulated one. `target` null: the chip that the plan names. `options` null: HAJAX_SIM_FAST and HAJAX_SIM_THREADS
+ * decide. `results` has room for *count of them; *count becomes how many there are: one a launch, up to the one whose
+ * check failed. With `results` null none is kept and a failed check is a status. `counters` may be null. Returns 0, or a
+ * status of statuses.def with hajax_sim_last_error set and no results. */
+int32_t hajax_sim_execute(const hj_target* target, const void* plan, int64_t plan_bytes, const hj_delta_call* call,
+                          const hj_sim_options* options, int64_t* counters, hj_sim_result** results, int32_t* count);
+
+/* XLA FFI handler: an XLA_FFI_CallFrame in, an XLA_FFI_Error or null out. */
+void* hajax_sim_xla_delta_rule(void* frame);
+
+/* What the handler's calls did, kept in order from the moment that somebody asks for it. `on`: 1 asks, 2 asks for
+ * timelines too, 0 takes the latest such wish back; without any, what nobody took is forgotten. */
+typedef struct hj_sim_record hj_sim_record;
+void hajax_sim_record(int32_t on);
+/* The oldest call that is kept, or null; it belongs to the caller until it is closed. */
+hj_sim_record* hajax_sim_record_take(void);
+const void* hajax_sim_record_plan(const hj_sim_record* record, int64_t* plan_bytes);
+int32_t hajax_sim_record_launches(const hj_sim_record* record);
+/* The result of a launch, given away once: to be closed by the caller. Null for any other number. */
+hj_sim_result* hajax_sim_record_result(hj_sim_record* record, int32_t launch);
+void hajax_sim_record_close(hj_sim_record* record);
 
 /* Modelled cycles that one instruction of instructions.def keeps its pipe busy; path is -1 or one of paths.def; of the
  * bytes, `missed` are not in L2. -1 when an argument is out of range. */

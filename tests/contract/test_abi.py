@@ -12,8 +12,8 @@ from hajax.backends import sim
 FOLDER = Path(abi.__file__).parent
 LISTS = sorted(path.stem for path in FOLDER.glob("*.def"))
 READ = [
-    "backends", "checks", "counters", "counts", "decays", "dtypes", "instructions", "isas", "paths", "pipes", "spaces",
-    "statuses", "timing",
+    "backends", "checks", "counters", "counts", "decays", "dtypes", "flags", "instructions", "isas", "opcodes", "paths", "pipes",
+    "spaces", "statuses", "tensors", "timing",
 ]  # fmt: skip
 
 
@@ -48,7 +48,22 @@ def test_a_list_fits_its_array(name, room):
 def test_the_headers_parse_and_hold_no_hidden_padding():
     ffi = cffi.FFI()
     ffi.cdef(abi.header_text())
-    for struct in ("hj_plan_header", "hj_cpu_plan", "hj_delta_call", "hj_cost", "hj_target", "hj_sim_options", "hj_sim_counts"):
+    for struct in (
+        "hj_plan_header",
+        "hj_cpu_plan",
+        "hj_delta_call",
+        "hj_cost",
+        "hj_target",
+        "hj_sim_options",
+        "hj_sim_counts",
+        "hj_npu_plan",
+        "hj_npu_launch",
+        "hj_npu_item",
+        "hj_npu_sequence",
+        "hj_npu_call",
+        "hj_npu_program",
+        "hj_step",
+    ):
         end = 0
         for _, field in ffi.typeof(struct).fields:
             assert field.offset == end, f"{struct}: padding before offset {field.offset}"
