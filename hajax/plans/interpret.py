@@ -1,0 +1,116 @@
+"""What an Ascend plan computes, by numpy: every launch, core and item in order, each step by its meaning.
+
+Steps run in program order, which is one legal order when their flags are right; verify and the emulator look after those.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hajax.plans.footprint import VECTOR, Dims, footprint
+from hajax.plans.interpret_compute import compute, multiply
+from hajax.plans.interpret_memory import Array, Global, Inputs, Memory, Sequence, global_of, memory_of
+from hajax.plans.interpret_moves import Meaning, Spot, move
+from hajax.plans.program import Item, Operand, Program, Programs, Step
+
+__all__ = ["Array", "Inputs", "Memory", "Spot", "elements", "run", "run_step"]
+
+Observer = Callable[[Step, Spot, Memory, bool], None]
+_Pair = tuple[Meaning, Meaning]
+
+
+def run(programs: Programs, inputs: Inputs, scale: float, observe: Observer | None = None) -> tuple[Array, Array]:
+    """output and state_out of a call. `observe` is told of each step after it ran, with the spot, the memories and whether its
+    chunk is an odd one of the item. Buffers may have addresses or not yet; what was never written reads as NaN.
+    """
+    gm = global_of(inputs, programs.chunk, programs.constants, programs.workspace_slot_bytes)
+    ready = [_prepare(program, gm, scale) for program in programs.programs]
+    for launch in programs.launches:
+        for core in launch.cores:
+            for item in core:
+                memory, meanings = ready[item.program]
+                memory.clear()
+                with np.errstate(all="ignore"):
+                    _run_item(programs.programs[item.program], item, gm, memory, meanings, observe)
+    shape = (*inputs.value.shape[:3], inputs.value.shape[3])
+    return gm.tensors["output"].reshape(shape), gm.tensors["state_out"].reshape(inputs.state_in.shape)
+
+
+def run_step(step: Step, program: Program, memory: Memory, gm: Global, spot: Spot, scale: float = 1.0, odd: bool = False) -> None:
+    """One step alone."""
+    with np.errstate(all="ignore"):
+        _meaning(step, program, memory, gm, scale, odd)(spot)
+
+
+def _prepare(program: Program, gm: Global, scale: float) -> tuple[Memory, dict[int, _Pair]]:
+    """The program's memories, and each step's meaning for even and for odd chunks, by the step's identity."""
+    memory = memory_of(program)
+    meanings = {}
+    for step in (*program.setup, *program.body, *program.finish):
+        _check_bounds(step, memory, gm)
+        meanings[id(step)] = (
+            _meaning(step, program, memory, gm, scale, False),
+            _meaning(step, program, memory, gm, scale, True),
+        )
+    return memory, meanings
+
+
+def _check_bounds(step: Step, memory: Memory, gm: Global) -> None:
+    for access in footprint(step, Dims(gm.chunk, gm.key_dim)):
+        size = memory.buffers[access.buffer].bytes
+        if access.start < 0 or access.end > size:
+            raise ValueError(
+                f"step {step.label!r} ({step.opcode}): expected bytes within buffer {access.buffer} of {size}, "
+                f"got {access.start} .. {access.end - 1}"
+            )
+
+
+def _meaning(step: Step, program: Program, memory: Memory, gm: Global, scale: float, odd: bool) -> Meaning:
+    if step.opcode == "sync":
+        return lambda _: None
+    if step.opcode == "mmad":
+        return multiply(step, memory, odd)
+    if step.opcode in VECTOR:
+        scalar = scale if step.p[6] == 0 else program.scalars[step.p[6]]
+        return compute(step, memory, odd, program.masks[step.index], scalar)
+    return move(step, memory, odd, gm)
+
+
+def _run_item(
+    program: Program, item: Item, gm: Global, memory: Memory, meanings: dict[int, _Pair], observe: Observer | None
+) -> None:
+    sequence = gm.sequences[item.sequence]
+    all_chunks = -(-sequence.tokens // gm.chunk)
+    chunks = max(all_chunks - item.first_chunk, 0)
+    if item.chunks >= 0:
+        chunks = min(chunks, item.chunks)
+    spots = [_spot(item, sequence, item.first_chunk + c, gm) for c in range(max(chunks, 1))]
+
+    def execute(step: Step, chunk: int) -> None:
+        number = item.first_chunk + chunk
+        if (step.first and number != 0) or (step.last and number != all_chunks - 1):
+            return
+        odd = chunk % 2 == 1
+        meanings[id(step)][odd](spots[chunk])
+        if observe is not None:
+            observe(step, spots[chunk], memory, odd)
+
+    for step in program.setup:
+        execute(step, 0)
+    for iteration in range(chunks + program.stages - 1):
+        for step in program.body:
+            if 0 <= iteration - step.stage < chunks:
+                execute(step, iteration - step.stage)
+    for step in program.finish:
+        execute(step, max(chunks - 1, 0))
+
+
+def _spot(item: Item, sequence: Sequence, chunk: int, gm: Global) -> Spot:
+    rows = max(min(gm.chunk, sequence.tokens - chunk * gm.chunk), 0)
+    return Spot(item.head, item.column, sequence, chunk, rows)
+
+
+def elements(memory: Memory, buffer: str, dtype: Any, shape: tuple[int, ...], odd: bool = False, offset: int = 0) -> Array:
+    """A copy of what a buffer holds, for observers."""
+    return memory.view(Operand(buffer, offset), odd, dtype, shape).copy()
