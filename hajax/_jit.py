@@ -7,16 +7,19 @@ from typing import Any
 import jax
 
 from hajax.ops import _observers, _options
-from hajax.ops._arguments import check_implementation
+from hajax.ops._arguments import check_implementation, check_target
 from hajax.plans import Plan
 
 
 class Jitted:
     """What `hajax.jit` returns: call it, lower it, ask for its plans."""
 
-    def __init__(self, function: Callable[..., Any], implementation: str | None, options: dict[str, Any]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], implementation: str | None, target: str | None, options: dict[str, Any]
+    ) -> None:
         functools.update_wrapper(self, function)
         self._implementation = check_implementation(implementation)
+        self._target = target if target is None else check_target(target)
         self._plans: list[Plan] = []
 
         # A function of its own: jax.jit shares compiled code between wrappers of one function, and then nothing is lowered.
@@ -27,8 +30,8 @@ class Jitted:
         self._jitted = jax.jit(own, **options)
 
     def _run(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        implementation = self._implementation or _options.chosen_implementation(None)
-        with _options.use(implementation=implementation), _observers.observe(self._plans):
+        implementation, target = _options.chosen(self._implementation, self._target)
+        with _options.use(implementation=implementation, target=target), _observers.observe(self._plans):
             return method(*args, **kwargs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -43,14 +46,16 @@ class Jitted:
         return tuple(self._plans)
 
 
-def jit(function: Callable[..., Any] | None = None, *, implementation: str | None = None, **options: Any) -> Any:
+def jit(
+    function: Callable[..., Any] | None = None, *, implementation: str | None = None, target: str | None = None, **options: Any
+) -> Any:
     """`jax.jit` with an `implementation` for the hajax operators inside that name none, and `.plans()`.
 
-    `options` go to `jax.jit` (static_argnums, donate_argnums, ...). May be used as a decorator with or without arguments.
-    Raises ValueError for an unknown implementation.
+    target: the chip that implementation "sim" emulates. `options` go to `jax.jit` (static_argnums, donate_argnums, ...). May be used as a decorator with or without arguments.
+    Raises ValueError for an unknown implementation or target.
     """
     if function is None:
-        return functools.partial(jit, implementation=implementation, **options)
+        return functools.partial(jit, implementation=implementation, target=target, **options)
     if not callable(function):
         raise TypeError(f"function: expected a callable, got {type(function).__name__}")
-    return Jitted(function, implementation, options)
+    return Jitted(function, implementation, target, options)

@@ -7,14 +7,22 @@ import jax.numpy as jnp
 import numpy as np
 
 from hajax import abi
+from hajax.targets import npu
 
-IMPLEMENTATIONS = ("cpu", "xla")
+IMPLEMENTATIONS = ("cpu", "sim", "xla")
 INPUT_DTYPES = abi.names("dtypes")
 
 
 def check_implementation(name: str | None) -> str | None:
     if name is not None and name not in IMPLEMENTATIONS:
         raise ValueError(f"implementation: expected None or one of {IMPLEMENTATIONS}, got {name!r}")
+    return name
+
+
+def check_target(name: str) -> str:
+    """A chip that can be emulated."""
+    if name not in npu.names():
+        raise ValueError(f"target: expected None or one of {npu.names()}, got {name!r}")
     return name
 
 

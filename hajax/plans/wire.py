@@ -27,7 +27,7 @@ def to_bytes(plan: Plan) -> bytes:
         "backend": abi.table("backends")["cpu"],
         "decay": abi.table("decays")[plan.mechanism.decay],
         "delta": int(plan.mechanism.delta),
-        "strengths": 1,
+        "strengths": plan.mechanism.strengths,
     }
     body = {
         "header": header,
