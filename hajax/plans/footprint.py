@@ -70,6 +70,30 @@ VECTOR = MappingProxyType(
         "cadd32": Lanes(4, 4, sums=True),
     }
 )
+_SPACES = MappingProxyType(
+    {
+        "sync": ("", "", ""),
+        **dict.fromkeys(("rows_to_l1", "constant_to_l1", "workspace_to_l1"), ("L1", "", "")),
+        **dict.fromkeys(("rows_to_ub", "gate_to_ub", "constant_to_ub", "workspace_to_ub"), ("UB", "", "")),
+        **dict.fromkeys(("rows_from_ub", "workspace_from_ub"), ("", "UB", "")),
+        **dict.fromkeys(("c_to_ub32", "c_to_ub16"), ("UB", "L0C", "")),
+        "load_a": ("L0A", "L1", ""),
+        "load_b": ("L0B", "L1", ""),
+        "l1_to_ub": ("UB", "L1", ""),
+        "ub_to_l1": ("L1", "UB", ""),
+        "mmad": ("L0C", "L0A", "L0B"),
+        "ub_to_c32": ("L0C", "UB", ""),
+    }
+)
+
+
+@functools.cache
+def operand_spaces(opcode: str) -> tuple[str, str, str]:
+    """The memories of dst, src0 and src1, "" where the opcode has no such operand on the core."""
+    if opcode in VECTOR:
+        lanes = VECTOR[opcode]
+        return ("UB", "UB" if lanes.src0 else "", "UB" if lanes.src1 else "")
+    return _SPACES[opcode]
 
 
 @functools.cache
@@ -148,35 +172,53 @@ def _run(count: int, size: int, distance: int) -> int:
     return (count - 1) * distance + size if count > 0 and size > 0 else 0
 
 
+def groups(step: Step) -> tuple[int, ...]:
+    """Of each group of a load_a or load_b step, fractals from the source's start to the group's."""
+    distance, grows = wide(step.p, 1), step.p[4] >> 1 & 1
+    return tuple(i * distance + grows * (i * (i - 1) // 2) for i in range(step.count))
+
+
 def _load(step: Step) -> tuple[Access, ...]:
     """Groups of fractals from L1 to L0A or L0B; a group's fractals lie side by side at the destination."""
     group = _run(step.size, 1, step.p[0])
-    source = _run(step.count, group, wide(step.p, 1))
+    source = groups(step)[-1] + group if step.count > 0 else 0
     target = _run(step.count, step.size, step.p[3])
     return (_access(step.src0, source * HALF_FRACTAL, False), _access(step.dst, target * HALF_FRACTAL, True))
 
 
-def products(step: Step) -> tuple[tuple[int, int, int, int], ...]:
-    """Of each product of an mmad step: fractals by which dst, src0 and src1 have moved, and its blocks of k."""
-    moved, found = 0, []
-    for i in range(step.count):
-        k = step.p[2] + (i if step.p[6] & 2 else 0)
-        found.append((i * step.p[3], moved, i * step.p[5], k))
-        moved += step.p[4] + (k if step.p[6] & 2 else 0)
+@dataclass(frozen=True, slots=True)
+class Product:
+    """One product of an mmad step: fractals by which its operands have moved, and its sizes in blocks of 16."""
+
+    dst: int
+    src0: int
+    src1: int
+    n: int
+    k: int
+
+
+def products(step: Step) -> tuple[Product, ...]:
+    """The products of an mmad step in their order; m is p[0] for all of them."""
+    n, k, dst, src0, src1 = step.p[1:6]
+    if step.p[6] & 16:
+        places = [(i, j) for i in range(step.count) for j in range(i + 1)]
+        return tuple(Product(at * dst, i * src0, j * src1, n, k) for at, (i, j) in enumerate(places))
+    k_grows, n_grows = step.p[6] >> 1 & 1, step.p[6] >> 3 & 1
+    moved, found = (0, 0, 0), []
+    for _ in range(step.count):
+        found.append(Product(*moved, n, k))
+        moved = (moved[0] + dst + n_grows * n, moved[1] + src0 + k_grows * k, moved[2] + src1 + n_grows * n * k)
+        n, k = n + n_grows, k + k_grows
     return tuple(found)
 
 
 def _mmad(step: Step) -> tuple[Access, ...]:
-    m, n = step.p[0], step.p[1]
-    each = products(step)
-    ends = (
-        max((dst + m * n for dst, _, _, _ in each), default=0),
-        max((src0 + m * k for _, src0, _, k in each), default=0),
-        max((src1 + k * n for _, _, src1, k in each), default=0),
-    )
-    result = _access(step.dst, ends[0] * FULL_FRACTAL, True)
-    added = () if step.p[6] & 1 else (_access(step.dst, ends[0] * FULL_FRACTAL, False),)
-    return (_access(step.src0, ends[1] * HALF_FRACTAL, False), _access(step.src1, ends[2] * HALF_FRACTAL, False), *added, result)
+    m, each = step.p[0], products(step)
+    result = max((one.dst + m * one.n for one in each), default=0) * FULL_FRACTAL
+    left = max((one.src0 + m * one.k for one in each), default=0) * HALF_FRACTAL
+    right = max((one.src1 + one.k * one.n for one in each), default=0) * HALF_FRACTAL
+    added = () if step.p[6] & 1 else (_access(step.dst, result, False),)
+    return (_access(step.src0, left, False), _access(step.src1, right, False), *added, _access(step.dst, result, True))
 
 
 def _vector(step: Step, lanes: Lanes) -> tuple[Access, ...]:

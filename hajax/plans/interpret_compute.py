@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from hajax.plans.footprint import VECTOR, Dims, footprint, products
+from hajax.plans.footprint import VECTOR, Dims, Product, footprint, products
 from hajax.plans.interpret_memory import Array, Memory
 from hajax.plans.interpret_moves import Meaning, Spot, to_half
 from hajax.plans.program import Operand, Step
@@ -20,12 +20,11 @@ _FLOAT, _DOUBLE = np.float32, np.float64
 
 
 def multiply(step: Step, memory: Memory, odd: bool) -> Meaning:
-    """The products of an mmad step, one after the other unless they cannot meet."""
-    m, n, k = step.p[:3]
-    grows = bool(step.p[6] & 2)
-    if not grows and (step.count == 1 or step.p[3] >= m * n):
-        return _products(step, memory, odd, (0, 0, 0, k), step.count)
-    each = [_products(step, memory, odd, moved, 1) for moved in products(step)]
+    """The products of an mmad step, one after the other unless they are alike and cannot meet."""
+    alike = not step.p[6] & (2 | 8 | 16)
+    if alike and (step.count == 1 or step.p[3] >= step.p[0] * step.p[1]):
+        return _products(step, memory, odd, Product(0, 0, 0, step.p[1], step.p[2]), step.count)
+    each = [_products(step, memory, odd, product, 1) for product in products(step)]
 
     def meaning(spot: Spot) -> None:
         for product in each:
@@ -34,17 +33,15 @@ def multiply(step: Step, memory: Memory, odd: bool) -> Meaning:
     return meaning
 
 
-def _products(step: Step, memory: Memory, odd: bool, moved: tuple[int, int, int, int], count: int) -> Meaning:
-    """`count` products side by side, the first one moved by so many fractals of dst, src0 and src1, and its blocks of k."""
-    m, n = step.p[:2]
+def _products(step: Step, memory: Memory, odd: bool, first: Product, count: int) -> Meaning:
+    """`count` products like the first one, side by side."""
+    m, n, k = step.p[0], first.n, first.k
     overwrites = bool(step.p[6] & 1)
-    dst, src0, src1, k = moved
-    a = memory.view(_at(step.src0, src0 * _HALF), odd, np.float16, (count, m, k, _SIDE, _SIDE), (
-        step.p[4] * _HALF, k * _HALF, _HALF, 32, 2))  # fmt: skip
-    b = memory.view(_at(step.src1, src1 * _HALF), odd, np.float16, (count, k, n, _SIDE, _SIDE), (
-        step.p[5] * _HALF, n * _HALF, _HALF, 2, 32))  # fmt: skip
-    c = memory.view(_at(step.dst, dst * _FULL), odd, np.float32, (count, m, _SIDE, n, _SIDE), (
-        step.p[3] * _FULL, _FULL, 64, m * _FULL, 4))  # fmt: skip
+    strides = ((step.p[4] * _HALF, k * _HALF, _HALF, 32, 2), (step.p[5] * _HALF, n * _HALF, _HALF, 2, 32))
+    a = memory.view(step.src0, odd, np.float16, (count, m, k, _SIDE, _SIDE), strides[0], first.src0 * _HALF)
+    b = memory.view(step.src1, odd, np.float16, (count, k, n, _SIDE, _SIDE), strides[1], first.src1 * _HALF)
+    result = (step.p[3] * _FULL, _FULL, 64, m * _FULL, 4)
+    c = memory.view(step.dst, odd, np.float32, (count, m, _SIDE, n, _SIDE), result, first.dst * _FULL)
 
     def meaning(_: Spot) -> None:
         left = a.transpose(0, 1, 3, 2, 4).astype(_FLOAT).reshape(count, m * _SIDE, k * _SIDE)
@@ -53,11 +50,6 @@ def _products(step: Step, memory: Memory, odd: bool, moved: tuple[int, int, int,
         c[...] = product if overwrites else c + product
 
     return meaning
-
-
-def _at(operand: Operand | None, offset: int) -> Operand:
-    assert operand is not None, "an opcode's operand is missing"
-    return Operand(operand.buffer, operand.offset + offset)
 
 
 _FUNCTIONS: dict[str, Callable[..., Array]] = {

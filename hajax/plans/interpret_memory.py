@@ -27,12 +27,18 @@ class Memory:
     buffers: Mapping[str, Buffer]
 
     def view(
-        self, operand: Operand | None, odd: bool, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...] | None = None
+        self,
+        operand: Operand | None,
+        odd: bool,
+        dtype: Any,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...] | None = None,
+        moved: int = 0,
     ) -> Array:
-        """Elements from the operand on, `strides` in bytes; without them they lie side by side."""
+        """Elements from `moved` bytes behind the operand on, `strides` in bytes; without them they lie side by side."""
         assert operand is not None, "an opcode's operand is missing"
         name, start = self.places[operand.buffer][odd]
-        return np.ndarray(shape, dtype, self.arrays[name].data, start + operand.offset, strides)
+        return np.ndarray(shape, dtype, self.arrays[name].data, start + operand.offset + moved, strides)
 
     def clear(self) -> None:
         """Forgets everything."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hajax import abi
-from hajax.plans.footprint import UNIT, Dims, element_bytes, tile_rows, wide
+from hajax.plans.footprint import UNIT, Dims, element_bytes, groups, tile_rows, wide
 from hajax.plans.interpret_memory import Array, Global, Memory, Sequence
 from hajax.plans.program import Step
 
@@ -176,12 +176,20 @@ def _workspace(step: Step, memory: Memory, odd: bool, gm: Global) -> Meaning:
 
 def _load(step: Step, memory: Memory, odd: bool) -> Meaning:
     fractal = _ELEMENTS * 2
-    shape = (step.count, step.size, _SIDE, _SIDE)
+    shape = (step.size, _SIDE, _SIDE)
     rows, columns = 2 * _SIDE, 2
-    inner = (columns, rows) if step.p[4] else (rows, columns)
-    source = memory.view(step.src0, odd, np.uint16, shape, (wide(step.p, 1) * fractal, step.p[0] * fractal, *inner))
-    target = memory.view(step.dst, odd, np.uint16, shape, (step.p[3] * fractal, fractal, rows, columns))
-    return _copy(target, source)
+    inner = (columns, rows) if step.p[4] & 1 else (rows, columns)
+    pairs = []
+    for number, start in enumerate(groups(step)):
+        source = memory.view(step.src0, odd, np.uint16, shape, (step.p[0] * fractal, *inner), start * fractal)
+        target = memory.view(step.dst, odd, np.uint16, shape, None, number * step.p[3] * fractal)
+        pairs.append((target, source))
+
+    def meaning(_: Spot) -> None:
+        for target, source in pairs:
+            target[...] = source
+
+    return meaning
 
 
 def _results(step: Step, memory: Memory, odd: bool) -> Meaning:
