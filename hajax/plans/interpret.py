@@ -28,11 +28,17 @@ def run(programs: Programs, inputs: Inputs, scale: float, observe: Observer | No
     ready = [_prepare(program, gm, scale) for program in programs.programs]
     for launch in programs.launches:
         for core in launch.cores:
+            before = -1
             for item in core:
+                program = programs.programs[item.program]
                 memory, meanings = ready[item.program]
+                lasting = _lasting(program, memory, gm) if item.program == before else ()
                 memory.clear()
+                for part, content in lasting:
+                    part[...] = content
                 with np.errstate(all="ignore"):
-                    _run_item(programs.programs[item.program], item, gm, memory, meanings, observe)
+                    _run_item(program, item, gm, memory, meanings, item.program != before, observe)
+                before = item.program
     shape = (*inputs.value.shape[:3], inputs.value.shape[3])
     return gm.tensors["output"].reshape(shape), gm.tensors["state_out"].reshape(inputs.state_in.shape)
 
@@ -54,6 +60,17 @@ def _prepare(program: Program, gm: Global, scale: float) -> tuple[Memory, dict[i
             _meaning(step, program, memory, gm, scale, True),
         )
     return memory, meanings
+
+
+def _lasting(program: Program, memory: Memory, gm: Global) -> tuple[tuple[Array, Array], ...]:
+    """What setup writes only for the first of a program's items on a core, and what is there now."""
+    found = []
+    for step in program.setup:
+        for access in footprint(step, Dims(gm.chunk, gm.key_dim)) if step.first else ():
+            if access.write:
+                part = memory.view(Operand(access.buffer, access.start), False, np.uint8, (access.end - access.start,))
+                found.append((part, part.copy()))
+    return tuple(found)
 
 
 def _check_bounds(step: Step, memory: Memory, gm: Global) -> None:
@@ -78,7 +95,13 @@ def _meaning(step: Step, program: Program, memory: Memory, gm: Global, scale: fl
 
 
 def _run_item(
-    program: Program, item: Item, gm: Global, memory: Memory, meanings: dict[int, _Pair], observe: Observer | None
+    program: Program,
+    item: Item,
+    gm: Global,
+    memory: Memory,
+    meanings: dict[int, _Pair],
+    changed: bool,
+    observe: Observer | None,
 ) -> None:
     sequence = gm.sequences[item.sequence]
     all_chunks = -(-sequence.tokens // gm.chunk)
@@ -88,20 +111,20 @@ def _run_item(
     spots = [_spot(item, sequence, item.first_chunk + c, gm) for c in range(max(chunks, 1))]
 
     def execute(step: Step, chunk: int) -> None:
-        number = item.first_chunk + chunk
-        if (step.first and number != 0) or (step.last and number != all_chunks - 1):
-            return
         odd = chunk % 2 == 1
         meanings[id(step)][odd](spots[chunk])
         if observe is not None:
             observe(step, spots[chunk], memory, odd)
 
     for step in program.setup:
-        execute(step, 0)
+        if changed or not step.first:
+            execute(step, 0)
     for iteration in range(chunks + program.stages - 1):
         for step in program.body:
-            if 0 <= iteration - step.stage < chunks:
-                execute(step, iteration - step.stage)
+            chunk = iteration - step.stage
+            number = item.first_chunk + chunk
+            if 0 <= chunk < chunks and not (step.first and number != 0) and not (step.last and number != all_chunks - 1):
+                execute(step, chunk)
     for step in program.finish:
         execute(step, max(chunks - 1, 0))
 
