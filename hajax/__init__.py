@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from hajax.ops import gated_delta_rule as gated_delta_rule
     from hajax.ops import gated_delta_rule_step as gated_delta_rule_step
     from hajax.ops import gated_rms_norm as gated_rms_norm
+    from hajax.ops import kda as kda
+    from hajax.ops import kda_step as kda_step
     from hajax.ops import l2norm as l2norm
+    from hajax.ops import linear_attention as linear_attention
     from hajax.ops import use as use
     from hajax.report import explain as explain
 
@@ -27,7 +30,10 @@ _HOMES = {
     "gated_delta_rule_step": "hajax.ops",
     "gated_rms_norm": "hajax.ops",
     "jit": "hajax._jit",
+    "kda": "hajax.ops",
+    "kda_step": "hajax.ops",
     "l2norm": "hajax.ops",
+    "linear_attention": "hajax.ops",
     "models": "",
     "plan": "hajax._plan",
     "use": "hajax.ops",

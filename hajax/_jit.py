@@ -51,7 +51,8 @@ def jit(
 ) -> Any:
     """`jax.jit` with an `implementation` for the hajax operators inside that name none, and `.plans()`.
 
-    target: the chip that implementation "sim" emulates. `options` go to `jax.jit` (static_argnums, donate_argnums, ...). May be used as a decorator with or without arguments.
+    `options` go to `jax.jit` (static_argnums, donate_argnums, ...). May be used as a decorator with or without arguments.
+    target: the chip that implementation "sim" emulates.
     Raises ValueError for an unknown implementation or target.
     """
     if function is None:

@@ -11,7 +11,7 @@ import numpy as np
 from hajax import abi, backends, planner
 from hajax.backends import xla
 from hajax.ops import _observers
-from hajax.plans import Plan, Shape, to_bytes
+from hajax.plans import Fused, Plan, Shape, to_bytes
 
 _STATE_OPERAND, _STATE_RESULT = 5, 1
 
@@ -63,12 +63,14 @@ def call_with_counters(*operands: jax.Array, static: Any) -> tuple[jax.Array, ja
     """As `call`, and the kernel's counters [HJ_COUNTERS] in the order of counters.def."""
     plan = plan_for(operands, static)
     _observers.notify(plan)
+    launch = plan.launch
+    assert isinstance(launch, Fused), "a CPU plan is one fused launch"
     value, state = jax.typeof(operands[2]), jax.typeof(operands[5])
     results = (  # `update` keeps what the operand's type says of sharding and of shard_map's axes
         value.update(dtype=jnp.dtype(static.output_dtype)),
         state,
         value.update(shape=(abi.constant("HJ_COUNTERS"),), dtype=np.dtype(np.int64)),
-        value.update(shape=(plan.launch.workers * plan.launch.scratch_bytes,), dtype=np.dtype(np.uint8)),
+        value.update(shape=(launch.workers * launch.scratch_bytes,), dtype=np.dtype(np.uint8)),
     )
     kernel = jax.ffi.ffi_call(xla.register(), results, input_output_aliases={_STATE_OPERAND: _STATE_RESULT})
     output, state, counters, _ = kernel(

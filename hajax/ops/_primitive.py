@@ -1,6 +1,7 @@
 """ONE primitive for the whole delta-rule family: its shapes, batching, differentiation and lowerings.
 
-Operands are query, key, value, log_decay, beta, state [B * N, Hv, Dk, Dv] and bounds [B, N + 1]; everything else is static.
+Operands are query, key, value, log_decay [B, T, Hv] (zeros that nobody reads without a decay; [B, T, Hv, Dk] per channel),
+beta [B, T, Hv] ([B, T, Hv, 2] = erase, write with two strengths), state [B * N, Hv, Dk, Dv] and bounds [B, N + 1].
 The state is what callers hand in, unreshaped: XLA copies a donated buffer that reaches an in-place call through a reshape.
 Nothing is planned while Python traces: that happens in the CPU lowering.
 """
@@ -16,7 +17,7 @@ from jax.extend import core as jex
 from jax.interpreters import batching, mlir
 
 from hajax.mechanisms import Mechanism
-from hajax.ops import _native, _reference
+from hajax.ops import _native, _reference, _sim
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Static:
     l2norm_eps: float | None
     output_dtype: str
     implementation: str | None
+    target: str | None = None  # the chip that "sim" emulates
 
 
 delta_rule_p = jex.Primitive("hajax_delta_rule")
@@ -61,16 +63,21 @@ def _reference_lowering(*operands: jax.Array, static: Static) -> tuple[jax.Array
 
 _lower_reference = mlir.lower_fun(_reference_lowering, multiple_results=True)
 _lower_native = mlir.lower_fun(_native.call, multiple_results=True)
+_lower_sim = mlir.lower_fun(_sim.call, multiple_results=True)
 
 
 def _default_lowering(ctx: Any, *operands: Any, static: Static) -> Any:
-    if static.implementation == "cpu":
-        raise NotImplementedError("implementation: 'cpu' runs on the CPU only; use None or 'xla' on other platforms")
+    if static.implementation in ("cpu", "sim"):
+        raise NotImplementedError(
+            f"implementation: {static.implementation!r} runs on the CPU only; use None or 'xla' on other platforms"
+        )
     return _lower_reference(ctx, *operands, static=static)
 
 
 def _cpu_lowering(ctx: Any, *operands: Any, static: Static) -> Any:
     empty = any(size == 0 for size in ctx.avals_in[2].shape)  # vmap over nothing: no plan serves that
+    if static.implementation == "sim" and not empty:
+        return _lower_sim(ctx, *operands, static=static)
     if empty or static.implementation == "xla" or not _native.available(required=static.implementation == "cpu"):
         return _lower_reference(ctx, *operands, static=static)
     return _lower_native(ctx, *operands, static=static)

@@ -1,4 +1,4 @@
-"""The delta rule in plain jnp, chunk by chunk: the default lowering on every platform and the meaning of the backward pass.
+"""The family in plain jnp, chunk by chunk: the default lowering on every platform and the meaning of the backward pass.
 
 Decay exponents are segment sums (terms of one sign), never differences of a cumulative sum; the mask goes in before exp.
 Algebra: Yang et al., "Gated Delta Networks" (2024), with X = (I + A)^-1 beta (V - e^G K S): the solve has Dv right-hand sides.
@@ -6,18 +6,19 @@ Algebra: Yang et al., "Gated Delta Networks" (2024), with X = (I + A)^-1 beta (V
 
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
 from hajax.mechanisms import Mechanism
+from hajax.ops import _decays
 from hajax.ops._arguments import nan_where_wrong
 from hajax.ops._solve import solve_unit_lower
 
 CHUNK = 64
 _LOWEST_LOG_DECAY = -1000.0  # exp of it is 0 in fp32 and fp64, and sums of it stay finite where -inf would make NaN
-_COARSE = 1024.0
 _EXACT = jax.lax.Precision.HIGHEST
 
 
@@ -78,7 +79,7 @@ def _rows(tokens: tuple[jax.Array, ...], state: jax.Array, mechanism: Mechanism)
     if isinstance(total, int) and total == 1:
         output, state = _one_token(tuple(x[:, 0] for x in tokens), state, mechanism)
         return output[:, None], state
-    chunk = min(CHUNK, math.ceil(total / 8) * 8) if isinstance(total, int) else CHUNK
+    chunk = min(CHUNK, _short_chunk(total, mechanism)) if isinstance(total, int) else CHUNK
     count = -(-total // chunk)
     chunks = tuple(
         jnp.moveaxis(
@@ -90,7 +91,7 @@ def _rows(tokens: tuple[jax.Array, ...], state: jax.Array, mechanism: Mechanism)
         )
         for x in tokens
     )
-    final, output = jax.lax.scan(lambda s, c: _chunk(s, c, mechanism), state, chunks)
+    final, output = jax.lax.scan(_chunk_of(mechanism), state, chunks)
     output = jnp.moveaxis(output, 0, 1)
     return output.reshape(output.shape[0], count * chunk, *output.shape[3:])[:, :total], final
 
@@ -109,10 +110,11 @@ def _packed(
     position = chunk_start[:, None] + jnp.arange(CHUNK, dtype=jnp.int32)[None]
     inside = (position < bounds[sequence + 1][:, None]) & (index < last_chunk[-1])[:, None]
     gathered = _masked(tuple(x.at[position].get(mode="clip") for x in tokens), inside)
+    step = _chunk_of(mechanism)
 
-    def body(states: jax.Array, step: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
-        which, *chunk = step
-        new, output = _chunk(states[which][None], tuple(x[None] for x in chunk), mechanism)
+    def body(states: jax.Array, piece: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+        which, *chunk = piece
+        new, output = step(states[which][None], tuple(x[None] for x in chunk))
         return states.at[which].set(new[0]), output[0]
 
     final, output = jax.lax.scan(body, state, (sequence, *gathered))
@@ -125,43 +127,45 @@ def _packed(
 
 def _one_token(tokens: tuple[jax.Array, ...], state: jax.Array, mechanism: Mechanism) -> tuple[jax.Array, jax.Array]:
     query, key, value, log_decay, beta = tokens
-    state = state * jnp.exp(log_decay)[..., None, None]
-    if mechanism.delta:
-        value = value - jnp.einsum("bhk,bhrkv->bhrv", key, state, precision=_EXACT)
-    update = beta[..., None] * value
+    if mechanism.decay != "none":
+        decay = jnp.exp(log_decay)
+        state = state * (decay[..., None] if mechanism.decay == "per_channel" else decay[..., None, None])
+    known = jnp.einsum("bhk,bhrkv->bhrv", key, state, precision=_EXACT) if mechanism.delta else None
+    update = _strengthened(value, known, beta, mechanism)
     state = state + key[:, :, None, :, None] * update[..., None, :]
     return jnp.einsum("bhk,bhrkv->bhrv", query, state, precision=_EXACT), state
+
+
+def _strengthened(value: jax.Array, known: jax.Array | None, beta: jax.Array, mechanism: Mechanism) -> jax.Array:
+    """write v - erase S^T k; `known` is S^T k, None without the correction."""
+    if known is None:
+        return beta[..., None] * value
+    if mechanism.strengths == 2:
+        return beta[..., 1:] * value - beta[..., :1] * known
+    return beta[..., None] * (value - known)
+
+
+def _short_chunk(total: int, mechanism: Mechanism) -> int:
+    """The shortest chunk that holds so many tokens: whole blocks of the solve, a power of two where scores are halved."""
+    return 1 << max(3, (total - 1).bit_length()) if mechanism.decay == "per_channel" else math.ceil(total / 8) * 8
+
+
+def _chunk_of(mechanism: Mechanism) -> Callable[..., tuple[jax.Array, jax.Array]]:
+    """`_chunk` for a scan. Per channel a backward pass forms the scaled rows again: kept, they are twenty arrays like the key."""
+    step = functools.partial(_chunk, mechanism=mechanism)
+    return jax.checkpoint(step) if mechanism.decay == "per_channel" else step
 
 
 def _chunk(state: jax.Array, tokens: tuple[jax.Array, ...], mechanism: Mechanism) -> tuple[jax.Array, jax.Array]:
     """State [B, Hk, R, Dk, Dv] and one chunk of C tokens ([B, C, Hk, ...]) to the next state and the output [B, C, Hk, R, Dv]."""
     query, key = (jnp.swapaxes(x, 1, 2) for x in tokens[:2])  # [B, Hk, C, Dk]
     value, log_decay, beta = (jnp.moveaxis(x, 1, 3) for x in tokens[2:])  # [B, Hk, R, C, ...]
-    size = query.shape[2]
-    lower = jnp.tril(jnp.ones((size, size), jnp.float32))
-    strict = lower - jnp.eye(size, dtype=jnp.float32)
-
-    def product(spec: str, *xs: jax.Array) -> jax.Array:
-        return jnp.einsum(spec, *xs, precision=_EXACT)
-
-    lower_of_all, strict_of_all = (x.reshape(1, 1, 1, size, size) for x in (lower, strict))
-    between = product("it,bhrtj->bhrij", lower, log_decay[..., None] * strict_of_all)  # sums of g over j < t <= i
-    ratio = jnp.exp(jnp.where(lower_of_all > 0, between, -jnp.inf))
-    # In two parts, as an exponent near -80 rounded once would put a relative 4e-6 on a state that nothing is written to.
-    coarse = jnp.round(log_decay * _COARSE) / _COARSE  # sums of these are exact down to where exp of them is 0
-    parts = (coarse, log_decay - coarse)
-    from_start, to_end = (
-        jnp.multiply(*(jnp.exp(product(spec, mask, part)) for part in parts))[..., None]
-        for spec, mask in (("it,bhrt->bhri", lower), ("tj,bhrt->bhrj", strict))
-    )
-    update = value
+    decays = _decays.of(mechanism, log_decay)
+    known = _decays.read(decays, key, state) if mechanism.delta else None
+    update = _strengthened(value, known, beta, mechanism)
     if mechanism.delta:
-        update = update - from_start * product("bhik,bhrkv->bhriv", key, state)
-    update = beta[..., None] * update
-    if mechanism.delta:
-        system = strict_of_all * beta[..., None] * ratio * product("bhik,bhjk->bhij", key, key)[:, :, None]
-        update = solve_unit_lower(system, update)
-    scores = ratio * product("bhik,bhjk->bhij", query, key)[:, :, None]
-    output = from_start * product("bhik,bhrkv->bhriv", query, state) + product("bhrij,bhrjv->bhriv", scores, update)
-    state = from_start[..., -1:, :] * state + product("bhjk,bhrjv->bhrkv", key, to_end * update)
-    return state, jnp.moveaxis(output, 3, 1)
+        erase = beta[..., :1] if mechanism.strengths == 2 else beta[..., None]
+        update = solve_unit_lower(jnp.tril(erase * _decays.scores(decays, key, key), -1), update)
+    scores = _decays.scores(decays, query, key)
+    output = _decays.read(decays, query, state) + _decays.product("bhrij,bhrjv->bhriv", scores, update)
+    return _decays.advance(decays, state, key, update), jnp.moveaxis(output, 3, 1)

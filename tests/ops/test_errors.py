@@ -63,7 +63,7 @@ SHAPES = [
     (arguments(l2norm_eps=-1.0), r"l2norm_eps: expected a number >= 0 or None, got -1.0"),
     (arguments(l2norm_eps="small"), r"l2norm_eps: expected a number >= 0 or None, got 'small'"),
     (arguments(l2norm_eps=float("nan")), r"l2norm_eps: expected a number >= 0 or None, got nan"),
-    (arguments(implementation="gpu"), r"implementation: expected None or one of \('cpu', 'xla'\), got 'gpu'"),
+    (arguments(implementation="gpu"), r"implementation: expected None or one of \('cpu', 'sim', 'xla'\), got 'gpu'"),
 ]  # fmt: skip
 
 DTYPES = [

@@ -151,7 +151,7 @@ def test_jit_lowers_and_compiles_ahead_of_time():
     lambda: gated_delta_rule(*tokens_of("T=1"), implementation="gpu"),
 ])  # fmt: skip
 def test_an_unknown_implementation_is_refused_by_name(call):
-    with pytest.raises(ValueError, match=r"implementation: expected None or one of \('cpu', 'xla'\), got 'gpu'"):
+    with pytest.raises(ValueError, match=r"implementation: expected None or one of \('cpu', 'sim', 'xla'\), got 'gpu'"):
         call()
 
 
