@@ -49,7 +49,7 @@ typedef struct {
 #define HJ_STAGE_MASK 3       /* bits of control: the step's stage */
 #define HJ_BARRIER_BEFORE 4   /* bit of control: PipeBarrier of the step's own pipe first */
 #define HJ_FIRST_CHUNK 8      /* bit of control: only for a sequence's first chunk; in setup: only when the program was not the last item's too */
-#define HJ_LAST_CHUNK 16      /* bit of control: only for a sequence's last chunk */
+#define HJ_LAST_CHUNK 16      /* bit of control: only for a sequence's last chunk; in setup: on the versions of odd chunks */
 #define HJ_ITEM_BYTES 32
 #define HJ_SEQUENCE_BYTES 32
 #define HJ_FRAME_BYTES 512    /* at the bottom of UB: the kernel's own variables */
