@@ -26,7 +26,7 @@ def evaluate(
             raise ValueError(f"inputs: expected {', '.join((*sequences, 'scale'))}, got none for {name}")
     tokens = len(inputs["query"])
     chunks = -(-tokens // graph.chunk)
-    arrays = {name: _filled(graph, name, np.asarray(inputs[name], np.float64), chunks) for name in sequences}
+    arrays = {name: _filled(graph, name, np.asarray(inputs[name], np.float64), tokens) for name in sequences}
     state: Array = np.zeros((graph.key_dim, graph.value_dim))
     if "state_in" in inputs:
         state = np.asarray(inputs["state_in"], np.float64)
@@ -71,9 +71,9 @@ def _run(graph: Graph, operators: Sequence[Operator], values: dict[str, Array], 
     return values
 
 
-def _filled(graph: Graph, name: str, array: Array, chunks: int) -> Array:
-    shape = tensors_of(graph)[name].shape
-    tokens = len(array)
-    if array.shape[1:] != shape[1:] or -(-tokens // graph.chunk) != chunks:
-        raise ValueError(f"{name}: expected [T, {', '.join(map(str, shape[1:]))}] like the query, got {array.shape}")
-    return np.concatenate([array, np.zeros((chunks * graph.chunk - tokens, *shape[1:]))])
+def _filled(graph: Graph, name: str, array: Array, tokens: int) -> Array:
+    """With rows of zeros up to whole chunks."""
+    expected = (tokens, *tensors_of(graph)[name].shape[1:])
+    if array.shape != expected:
+        raise ValueError(f"{name}: expected {expected}, with as many tokens as the query, got {array.shape}")
+    return np.concatenate([array, np.zeros((-tokens % graph.chunk, *expected[1:]))])
