@@ -203,11 +203,11 @@ def products(step: Step) -> tuple[Product, ...]:
     if step.p[6] & 16:
         places = [(i, j) for i in range(step.count) for j in range(i + 1)]
         return tuple(Product(at * dst, i * src0, j * src1, n, k) for at, (i, j) in enumerate(places))
-    k_grows, n_grows, src1_moves = step.p[6] >> 1 & 1, step.p[6] >> 3 & 1, step.p[6] >> 5 & 1
+    k_grows, n_grows, src1_moves, src0_moves = (step.p[6] >> bit & 1 for bit in (1, 3, 5, 6))
     moved, found = (0, 0, 0), []
     for _ in range(step.count):
         found.append(Product(*moved, n, k))
-        moved = (moved[0] + dst + n_grows * n, moved[1] + src0 + k_grows * k, moved[2] + src1 + src1_moves * n * k)
+        moved = (moved[0] + dst + n_grows * n, moved[1] + src0 + src0_moves * k, moved[2] + src1 + src1_moves * n * k)
         n, k = n + n_grows, k + k_grows
     return tuple(found)
 

@@ -21,7 +21,7 @@ _FLOAT, _DOUBLE = np.float32, np.float64
 
 def multiply(step: Step, memory: Memory, odd: bool) -> Meaning:
     """The products of an mmad step, one after the other unless they are alike and cannot meet."""
-    alike = not step.p[6] & (2 | 8 | 16 | 32)
+    alike = not step.p[6] & (2 | 8 | 16 | 32 | 64)
     if alike and (step.count == 1 or step.p[3] >= step.p[0] * step.p[1]):
         return _products(step, memory, odd, Product(0, 0, 0, step.p[1], step.p[2]), step.count)
     each = [_products(step, memory, odd, product, 1) for product in products(step)]
