@@ -68,7 +68,7 @@ def _lasting(program: Program, memory: Memory, gm: Global) -> tuple[tuple[Array,
     for step in program.setup:
         for access in footprint(step, Dims(gm.chunk, gm.key_dim)) if step.first else ():
             if access.write:
-                part = memory.view(Operand(access.buffer, access.start), False, np.uint8, (access.end - access.start,))
+                part = memory.view(Operand(access.buffer, access.start), step.last, np.uint8, (access.end - access.start,))
                 found.append((part, part.copy()))
     return tuple(found)
 
@@ -110,23 +110,22 @@ def _run_item(
         chunks = min(chunks, item.chunks)
     spots = [_spot(item, sequence, item.first_chunk + c, gm) for c in range(max(chunks, 1))]
 
-    def execute(step: Step, chunk: int) -> None:
-        odd = chunk % 2 == 1
+    def execute(step: Step, chunk: int, odd: bool) -> None:
         meanings[id(step)][odd](spots[chunk])
         if observe is not None:
             observe(step, spots[chunk], memory, odd)
 
     for step in program.setup:
         if changed or not step.first:
-            execute(step, 0)
+            execute(step, 0, step.last)  # there, `last` means the versions of odd chunks
     for iteration in range(chunks + program.stages - 1):
         for step in program.body:
             chunk = iteration - step.stage
             number = item.first_chunk + chunk
             if 0 <= chunk < chunks and not (step.first and number != 0) and not (step.last and number != all_chunks - 1):
-                execute(step, chunk)
+                execute(step, chunk, chunk % 2 == 1)
     for step in program.finish:
-        execute(step, max(chunks - 1, 0))
+        execute(step, max(chunks - 1, 0), chunks % 2 == 0 and chunks > 0)
 
 
 def _spot(item: Item, sequence: Sequence, chunk: int, gm: Global) -> Spot:

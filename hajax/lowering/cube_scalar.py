@@ -1,0 +1,269 @@
+"""The cube dataflow of a scalar decay: states, splits and row scalings as products; the vector unit only copies, exp and masks.
+
+x = A V + A2 (K S), A2 = -A diag(e^G);  o = diag(scale e^G) Q S + P x;  S <- e^G_C S + (diag(beta e^(G_C - G)) K)^T x.
+Numerics A5, with the decay e^G_C as a split diagonal operand instead of a scale carried beside the state.
+"""
+
+from dataclasses import dataclass
+
+from hajax import abi
+from hajax.lowering import gates as gates_module
+from hajax.lowering.assembler import FULL, HALF, Assembler, Constants, Dims, at
+from hajax.lowering.gates import CHUNK_DECAY, FACTOR_BLOCKS, OUTPUT, READ, WRITE, Basics, GateBuffers
+from hajax.lowering.system import Inputs, System, inverse_pitch, lower_inverse, lower_scores, place_system, rows_left, zero_above
+from hajax.lowering.tiles import (
+    K_GROWS,
+    L0B_PIECE,
+    LEFT_MOVES,
+    TRANSPOSE,
+    Parts,
+    Place,
+    copy_out,
+    load,
+    load_parts,
+    multiply,
+    parts_in_l1,
+    split,
+    split_products,
+    vector,
+    whole,
+)
+from hajax.plans.program import LOAD, MAP, STATE, Operand, Program
+
+STATE_SCALE = 16.0  # the state is kept times this (numerics A4: its low parts stay above fp16's subnormals)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Map results that the state stage reads, in L1."""
+
+    read: Parts  # A2, [column block][row block] of each head
+    written_keys: Parts  # diag(beta e^(G_C - G)) K, [row block][key block] of each head
+
+
+def build(dims: Dims, constants: Constants, *, state_scale: float = STATE_SCALE) -> Program:
+    """The program of one item: `dims.heads` heads of `dims.columns` state columns."""
+    asm = Assembler(dims, constants)
+    basics = gates_module.place_basics(asm)
+    gate_buffers = gates_module.place_gates(asm)
+    system = place_system(asm)
+    zero_above(asm, system)
+    inputs = _place_inputs(asm)
+    state = parts_in_l1(asm, "state", dims.heads * dims.keys * dims.values, kept=True)
+    weights = Weights(
+        parts_in_l1(asm, "A2", dims.heads * dims.rows * dims.rows, versions=2),
+        parts_in_l1(asm, "written keys", dims.heads * dims.rows * dims.keys, versions=2),
+    )
+    for head in range(dims.heads):
+        _load_state(asm, basics, state, head, state_scale)
+
+    asm.section = "body"  # the state of chunk c before the loads of chunk c + 2, which take the same versions
+    for head in range(dims.heads):
+        _advance(asm, basics, inputs, system, gate_buffers.factors, weights, state, head)
+    ratios = gates_module.lower_gates(asm, basics, gate_buffers, state_scale=state_scale)
+    lower_scores(asm, basics, inputs, ratios, system)
+    _write_keys(asm, basics, inputs, gate_buffers.factors, weights)
+    lower_inverse(asm, basics, system)
+    _scale_inverse(asm, basics, system, gate_buffers.factors, weights)
+    _load_inputs(asm, inputs)
+    gates_module.load_gates(asm, gate_buffers)
+
+    asm.section = "finish"
+    for head in range(dims.heads):
+        _store_state(asm, basics, state, head, state_scale)
+    return asm.program()
+
+
+def _tensor(name: str) -> int:
+    return int(abi.table("tensors")[name])
+
+
+def _place_inputs(asm: Assembler) -> Inputs:
+    dims = asm.dims
+    keys, queries = (
+        tuple(asm.buffer(name, "L1", dims.rows * dims.keys * HALF, versions=2) for _ in dims.key_heads) for name in ("key", "query")
+    )
+    values = tuple(asm.buffer("value", "L1", dims.rows * dims.values * HALF, versions=2) for _ in range(dims.heads))
+    return Inputs(keys, queries, values)
+
+
+def _load_inputs(asm: Assembler, inputs: Inputs) -> None:
+    asm.stage = LOAD
+    for name, tiles, blocks in (
+        ("key", inputs.keys, asm.dims.keys), ("query", inputs.queries, asm.dims.keys), ("value", inputs.values, asm.dims.values),
+    ):  # fmt: skip
+        for head, tile in enumerate(tiles):
+            asm.emit("rows_to_l1", tile, count=blocks, p=(_tensor(name), head, 0), label=name)
+
+
+def _load_state(asm: Assembler, basics: Basics, state: Parts, head: int, state_scale: float) -> None:
+    """Setup: a head's state from GM, split, to L1 as [key block][value block]."""
+    keys, values = asm.dims.keys, asm.dims.values
+    count = keys * values
+    staged = asm.buffer("state in:UB", "UB", count * FULL)
+    asm.emit("rows_to_ub", staged, count=values, p=(_tensor("state_in"), head, 0, 1, 1), label="state in")
+    if state_scale != 1:
+        vector(asm, "muls32", staged, staged, repeats=count * 4, scalar=asm.scalar(state_scale), label="state in")
+    tile = asm.buffer("state in", "L0C", count * FULL)
+    for column in range(values):
+        asm.emit(
+            "ub_to_c32", at(tile, column * FULL), at(staged, column * keys * FULL), count=keys, size=1, p=(0, values - 1), label="state in"
+        )
+    split(asm, basics.negative, tile, whole(state.from_fractal(head * count), count), label="state in")
+
+
+def _write_keys(asm: Assembler, basics: Basics, inputs: Inputs, factors: Parts, weights: Weights) -> None:
+    """diag(beta e^(G_C - G)) K of every head: keys are exact, so two products."""
+    asm.stage = MAP
+    rows, keys = asm.dims.rows, asm.dims.keys
+    right = [
+        load(asm, "B", inputs.keys[k], count=rows, size=keys, inner=rows, group=1, flags=TRANSPOSE, label="K")
+        for k in asm.dims.key_heads
+    ]
+    for head in range(asm.dims.heads):
+        tile = asm.buffer("written keys", "L0C", rows * keys * FULL)
+        left = load_parts(asm, "A", factors.from_fractal(head * FACTOR_BLOCKS + WRITE), size=rows, label="write factors")
+        for part in (0, 1):
+            multiply(
+                asm, tile, left.part(part), right[asm.dims.key_head(head)], count=rows, n=keys,
+                move_tile=keys, move_left=1, move_right=keys, overwrite=part == 0, label="written keys",
+            )  # fmt: skip
+        count = rows * keys
+        split(asm, basics.negative, tile, whole(weights.written_keys.from_fractal(head * count), count), label="written keys")
+
+
+def _scale_inverse(asm: Assembler, basics: Basics, system: System, factors: Parts, weights: Weights) -> None:
+    """A2 = A diag(-e^G), a column of fractals at a time."""
+    asm.stage = MAP
+    heads, rows = asm.dims.heads, asm.dims.rows
+    count = rows * rows
+    tile = asm.buffer("A2", "L0C", heads * count * FULL)
+    for head in range(heads):
+        columns = load_parts(
+            asm, "A", system.inverse.from_fractal(head * inverse_pitch(asm)), count=rows, size=rows, inner=rows, group=1, label="A columns"
+        )
+        right = load_parts(
+            asm, "B", factors.from_fractal(head * FACTOR_BLOCKS + READ), size=rows, flags=TRANSPOSE, label="read factors"
+        )
+        split_products(
+            asm, at(tile, head * count * FULL), columns, right, overwrite=True, label="A2",
+            count=rows, m=rows, move_tile=rows, move_left=rows, move_right=1,
+        )  # fmt: skip
+    split(asm, basics.negative, tile, whole(weights.read, heads * count), label="A2")
+
+
+def _advance(
+    asm: Assembler, basics: Basics, inputs: Inputs, system: System, factors: Parts, weights: Weights, state: Parts, head: int
+) -> None:
+    """State steps of one head: read, correct, output, update."""
+    asm.stage = STATE
+    dims = asm.dims
+    rows, keys, values = dims.rows, dims.keys, dims.values
+    own = state.from_fractal(head * keys * values)
+    key_read = asm.buffer("K S", "L0C", rows * values * FULL)
+    query_read = asm.buffer("Q S", "L0C", rows * values * FULL)
+    key_head = dims.key_head(head)
+    lefts = [
+        (rows_left(asm, inputs.keys[key_head], "K"), key_read, "K S"), (rows_left(asm, inputs.queries[key_head], "Q"), query_read, "Q S"),
+    ]  # fmt: skip
+    depth = max(1, min(keys, L0B_PIECE // values))  # key blocks of the state in L0B at a time
+    for part in (0, 1):
+        for start in range(0, keys, depth):
+            size = min(depth, keys - start)
+            source = at(own.part(part), start * values * HALF)
+            piece = load(asm, "B", source, size=size * values, flags=TRANSPOSE, label="S")
+            for left, tile, label in lefts:
+                multiply(
+                    asm, tile, at(left, start * HALF), piece, count=rows, n=values, k=size, move_tile=values, move_left=keys,
+                    overwrite=part == 0 and start == 0, label=label,
+                )  # fmt: skip
+    corrected = _correct(asm, basics, inputs, system, weights, key_read, head)
+    update = _update(asm, factors, weights, own, corrected, head)
+    _output(asm, basics, system, factors, query_read, corrected, head)
+    split(asm, basics.negative, update, whole(own, keys * values), label="state")
+
+
+def _correct(
+    asm: Assembler, basics: Basics, inputs: Inputs, system: System, weights: Weights, key_read: Operand, head: int
+) -> Parts:
+    """x = A V + A2 (K S), in L0B as both parts."""
+    rows, values = asm.dims.rows, asm.dims.values
+    count = rows * values
+    tile = asm.buffer("x", "L0C", count * FULL)
+    steps = {"count": rows, "n": values, "move_tile": values, "mode": K_GROWS, "move_left": rows}
+    value = load(asm, "B", inputs.values[head], count=rows, size=values, inner=rows, group=1, flags=TRANSPOSE, label="V")
+    inverse = load_parts(asm, "A", system.inverse.from_fractal(head * inverse_pitch(asm)), size=rows * rows, label="A")
+    for part in (0, 1):
+        multiply(asm, tile, inverse.part(part), value, overwrite=part == 0, label="A V", **steps)
+    between = parts_in_l1(asm, "K S", count)
+    high, low = split(asm, basics.negative, key_read, whole(between, count), used_right=True, label="K S")
+    read = load_parts(
+        asm, "A", weights.read.from_fractal(head * rows * rows), count=rows, size=rows, inner=rows, group=1, label="A2"
+    )
+    split_products(asm, tile, read, Parts(high[0], low[0]), overwrite=False, label="A2 K S", **steps)
+    between = parts_in_l1(asm, "x", count)
+    high, low = split(asm, basics.negative, tile, whole(between, count), used_right=True, label="x")
+    return Parts(high[0], low[0])
+
+
+def _update(asm: Assembler, factors: Parts, weights: Weights, own: Parts, corrected: Parts, head: int) -> Operand:
+    """e^G_C S + (written keys)^T x in L0C."""
+    rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
+    count = keys * values
+    tile = asm.buffer("next state", "L0C", count * FULL)
+    left = load_parts(
+        asm, "A", weights.written_keys.from_fractal(head * rows * keys), count=keys, size=rows, inner=keys, group=1,
+        flags=TRANSPOSE, label="written keys^T",
+    )  # fmt: skip
+    split_products(
+        asm, tile, left, corrected, overwrite=True, label="written keys^T x",
+        count=keys, n=values, k=rows, move_tile=values, move_left=rows,
+    )  # fmt: skip
+    decay = load_parts(asm, "A", factors.from_fractal(head * FACTOR_BLOCKS + CHUNK_DECAY), label="chunk decay")
+    for part in (0, 1):
+        for start in range(0, count, L0B_PIECE):
+            size = min(L0B_PIECE, count - start)
+            piece = load(asm, "B", at(own.part(part), start * HALF), size=size, flags=TRANSPOSE, label="S")
+            for left_part in (0, 1) if part == 0 else (0,):
+                multiply(asm, at(tile, start * FULL), decay.part(left_part), piece, n=size, label="decay S")
+    return tile
+
+
+def _output(
+    asm: Assembler, basics: Basics, system: System, factors: Parts, query_read: Operand, corrected: Parts, head: int
+) -> None:
+    """o = diag(scale e^G) Q S + P x, rounded once, to GM."""
+    dims = asm.dims
+    rows, values = dims.rows, dims.values
+    count = rows * values
+    tile = asm.buffer("o", "L0C", count * FULL)
+    scores = load_parts(asm, "A", system.scores(asm).from_fractal(head * dims.triangle), size=dims.triangle, label="P")
+    split_products(
+        asm, tile, scores, corrected, overwrite=True, label="P x",
+        count=rows, n=values, move_tile=values, mode=K_GROWS | LEFT_MOVES,
+    )  # fmt: skip
+    between = parts_in_l1(asm, "Q S", count)
+    high, low = split(asm, basics.negative, query_read, whole(between, count), used_right=True, label="Q S")
+    left = load_parts(asm, "A", factors.from_fractal(head * FACTOR_BLOCKS + OUTPUT), size=rows, label="output factors")
+    split_products(
+        asm, tile, left, Parts(high[0], low[0]), overwrite=False, label="diag Q S",
+        count=rows, n=values, move_tile=values, move_left=1, move_right=values,
+    )  # fmt: skip
+    staged = copy_out(asm, tile, count, half=True, label="o")
+    asm.emit("rows_from_ub", src0=staged, count=values, p=(_tensor("output"), head, 0, 2, 0, 0, 0, 2), label="o")
+
+
+def _store_state(asm: Assembler, basics: Basics, state: Parts, head: int, state_scale: float) -> None:
+    """Finish: minus the identity times both parts, times minus one over the scale, to GM."""
+    count = asm.dims.keys * asm.dims.values
+    tile = asm.buffer("state out", "L0C", count * FULL)
+    for part in (0, 1):
+        for start in range(0, count, L0B_PIECE):
+            size = min(L0B_PIECE, count - start)
+            source = at(state.part(part), (head * count + start) * HALF)
+            piece = load(asm, "B", source, size=size, flags=TRANSPOSE, label="state out")
+            multiply(asm, at(tile, start * FULL), basics.negative, piece, n=size, overwrite=part == 0, label="state out")
+    staged = copy_out(asm, tile, count, half=False, label="state out")
+    vector(asm, "muls32", staged, staged, repeats=count * 4, scalar=asm.scalar(-1 / state_scale), label="state out")
+    tensor = _tensor("state_out")
+    asm.emit("rows_from_ub", src0=staged, count=asm.dims.values, p=(tensor, head, 0, 2, 1, 0, 0, 4), label="state out")

@@ -1,0 +1,284 @@
+"""Scalar gates of a chunk: decay ratios between its tokens and row factors, from segment sums on the cube.
+
+D[i, j] = sum of log_decay over j < t <= i is a product of 0/1 matrices with the gates' high and low fp16 parts: terms of one
+sign, so nothing cancels (numerics A2). beta joins as the logarithm of a column factor; what is above the diagonal gets -30000.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
+from hajax.lowering.tiles import (
+    K_GROWS,
+    N_GROWS,
+    RIGHT_MOVES,
+    TRANSPOSE,
+    Parts,
+    Place,
+    copy_out,
+    load,
+    multiply,
+    to_l1,
+    vector,
+)
+from hajax.plans.program import LOAD, MAP, Operand
+
+LOWEST_DECAY = -2000.0  # exp of it is 0, and sums of 64 of them stay finite
+LOWEST_STRENGTH = -20000.0  # stands for the logarithm of 0
+MASKED = 30000.0
+FACTOR_BLOCKS = 16  # blocks of 16 row factors of a head: 4 each of read, write and output, 1 of the chunk's decay, 3 unused
+READ, WRITE, OUTPUT, CHUNK_DECAY = 0, 4, 8, 12
+
+
+@dataclass(frozen=True, slots=True)
+class Basics:
+    """Constants on the core: single fractals in L0A, composed right operands in L1."""
+
+    negative: Operand  # minus the identity
+    ones: Operand
+    lower: Operand  # t <= i
+    last_rows: Operand  # for row i: i times ones, then t > j
+    between: Operand  # for row i >= 1: [t > j] over earlier blocks
+    masks: Operand  # for row i: i times zero, then what is above the diagonal
+    sums: Operand  # [t <= j], [t > j], ones
+    selector: Operand  # spreads columns 2 f and 2 f + 1 of a fractal over eight lanes each
+
+
+def place_basics(asm: Assembler) -> Basics:
+    """Setup steps: a few fractals from GM, the rest composed of windows over a row of them in UB."""
+    rows = asm.dims.rows
+    one, zero = np.ones((16, 16), np.float16), np.zeros((16, 16), np.float16)
+    strict, upper = np.tril(one, -1), np.triu(one)
+    window = [one] * (rows - 1) + [strict] + [zero] * (rows - 1) + [upper] + [one] * (rows - 1)
+    window += [zero] * (rows - 1) + [np.triu(one, 1) * np.float16(MASKED)]
+    staged = asm.buffer("constants:UB", "UB", len(window) * HALF)
+    asm.emit("constant_to_ub", staged, constant=asm.constants.place(np.stack(window)), size=len(window) * HALF // UNIT, first=True)
+    start_strict, start_upper, start_mask = rows - 1, 2 * rows - 1, len(window) - 1
+    last_rows = _windows(asm, "last rows", staged, [(start_strict - i, i + 1) for i in range(rows)])
+    between = _windows(asm, "between", staged, [(start_strict - t, i + 1) for i in range(1, rows) for t in range(i)])
+    masks = _windows(asm, "masks", staged, [(start_mask - i, i + 1) for i in range(rows)])
+    sums = _windows(
+        asm,
+        "sums",
+        staged,
+        [w for t in range(rows) for w in ((start_upper - t, rows), (start_strict - t, rows), (0, 1))],
+    )
+    loose = [-np.eye(16, dtype=np.float16), one, np.tril(one), *_selector()]
+    source = asm.buffer("basics", "L1", len(loose) * HALF, kept=True)
+    asm.emit("constant_to_l1", source, constant=asm.constants.place(np.stack(loose)), size=len(loose) * HALF // UNIT, first=True)
+    left = asm.buffer("basics:A", "L0A", 3 * HALF, kept=True)
+    load(asm, "A", source, size=3, target=left, label="basics")
+    return Basics(
+        left, at(left, HALF), at(left, 2 * HALF), last_rows, between, masks, sums, at(source, 3 * HALF)
+    )
+
+
+def _windows(asm: Assembler, name: str, staged: Operand, windows: list[tuple[int, int]]) -> Operand:
+    target = asm.buffer(name, "L1", sum(size for _, size in windows) * HALF, kept=True)
+    start = 0
+    for first, size in windows:
+        asm.emit(
+            "ub_to_l1", at(target, start * HALF), at(staged, first * HALF), size=size * HALF // UNIT, first=True, label=name
+        )
+        start += size
+    return target
+
+
+def _selector() -> list[np.ndarray]:
+    fractals = []
+    for f in range(8):
+        fractal = np.zeros((16, 16), np.float16)
+        fractal[2 * f, :8] = 1
+        fractal[2 * f + 1, 8:] = 1
+        fractals.append(fractal)
+    return fractals
+
+
+@dataclass(frozen=True, slots=True)
+class GateBuffers:
+    """What outlives a chunk: raw gates, diagonal fractals in UB whose other elements stay zero, the factors in L1."""
+
+    raw: Operand
+    diagonals: Operand
+    factor_diagonals: Operand
+    factor_rows: Operand
+    factors: Parts
+
+
+def place_gates(asm: Assembler) -> GateBuffers:
+    """Setup: room for gates, with zeros where only diagonals are written later."""
+    heads, rows = asm.dims.heads, asm.dims.rows
+    raw = asm.buffer("gates", "UB", 2 * heads * asm.dims.chunk * 4, versions=2)
+    diagonals = asm.buffer("gate diagonals:UB", "UB", 2 * 2 * heads * rows * HALF, kept=True)
+    factor_diagonals = asm.buffer("factor diagonals:UB", "UB", 2 * heads * FACTOR_BLOCKS * HALF, kept=True)
+    factor_rows = asm.buffer("factors:UB", "UB", heads * FACTOR_BLOCKS * 64, kept=True)
+    zero = asm.scalar(0.0)
+    for target, size in ((diagonals, 4 * heads * rows * HALF), (factor_diagonals, 2 * heads * FACTOR_BLOCKS * HALF)):
+        vector(asm, "dup16", target, repeats=size // 256, scalar=zero, label="zeros")
+    vector(asm, "dup32", factor_rows, repeats=heads * FACTOR_BLOCKS * 64 // 256, scalar=zero, label="zeros")
+    fractals = heads * FACTOR_BLOCKS
+    high, low = (asm.buffer(f"factors {part}", "L1", fractals * HALF, versions=2) for part in ("high", "low"))
+    return GateBuffers(raw, diagonals, factor_diagonals, factor_rows, Parts(high, low))
+
+
+def load_gates(asm: Assembler, buffers: GateBuffers) -> None:
+    """Log decays of each head, then strengths of each."""
+    from hajax import abi
+
+    tensors = abi.table("tensors")
+    asm.stage = LOAD
+    size = asm.dims.chunk * 4
+    for place, tensor in enumerate(("log_decay", "beta")):
+        for head in range(asm.dims.heads):
+            offset = (place * asm.dims.heads + head) * size
+            asm.emit("gate_to_ub", at(buffers.raw, offset), p=(tensors[tensor], head), label=tensor)
+
+
+def diagonal_masks(asm: Assembler) -> tuple[int, int]:
+    """Masks that pick the diagonal of rows 0 to 7 and of rows 8 to 15 of fp16 fractals."""
+    bits = [sum(1 << (row * 16 + octet * 8 + row) for row in range(8)) for octet in (0, 1)]
+    word = (1 << 64) - 1
+    first, second = (asm.mask(b & word, b >> 64) for b in bits)
+    return first, second
+
+
+def high_and_low(asm: Assembler, values: Operand, repeats: int, label: str) -> Operand:
+    """fp32 vectors to their high and then their low fp16 parts; the vectors are used up."""
+    halves = asm.buffer(f"{label}:halves", "UB", 2 * repeats * 128)
+    vector(asm, "to16", halves, values, repeats=repeats, strides=(4, 8, 0), label=f"{label} high")
+    minus_one = asm.scalar(-1.0)
+    vector(asm, "axpy16", values, halves, repeats=repeats, strides=(8, 4, 0), scalar=minus_one, label=f"{label} less high")
+    vector(asm, "to16", at(halves, repeats * 128), values, repeats=repeats, strides=(4, 8, 0), label=f"{label} low")
+    return halves
+
+
+def build_diagonals(asm: Assembler, halves: Operand, target: Operand, blocks: int, label: str) -> None:
+    """Vectors of fp16, 16 to a block, onto the diagonals of fractals."""
+    one = asm.scalar(1.0)
+    for octet, mask in enumerate(diagonal_masks(asm)):
+        vector(
+            asm, "muls16", at(target, octet * 256), halves, repeats=blocks, blocks=(1, 0, 0), strides=(16, 1, 0),
+            scalar=one, mask=mask, label=f"{label} diagonals",
+        )  # fmt: skip
+
+
+def lower_gates(asm: Assembler, basics: Basics, buffers: GateBuffers, *, state_scale: float) -> Operand:
+    """Map steps: ratios exp(D) beta_j of every head, packed lower triangles in fp32 in UB; and row factors. `state_scale`: a power of two that the state is kept times."""
+    asm.stage = MAP
+    dims = asm.dims
+    heads, rows = dims.heads, dims.rows
+    logs = asm.buffer("logs", "UB", 2 * heads * dims.chunk * 4)
+    strengths = heads * dims.chunk * 4
+    vector(asm, "maxs32", logs, buffers.raw, repeats=heads, scalar=asm.scalar(LOWEST_DECAY), label="log decay")
+    vector(asm, "ln32", at(logs, strengths), at(buffers.raw, strengths), repeats=heads, label="ln beta")
+    vector(
+        asm, "maxs32", at(logs, strengths), at(logs, strengths), repeats=heads, scalar=asm.scalar(LOWEST_STRENGTH), label="ln beta"
+    )
+    halves = high_and_low(asm, logs, 2 * heads, "gates")
+    blocks = 4 * heads * rows
+    build_diagonals(asm, halves, buffers.diagonals, blocks, "gate")
+    in_l1 = asm.buffer("gate diagonals", "L1", blocks * HALF)
+    to_l1(asm, buffers.diagonals, Place(Parts(in_l1, in_l1), 1, blocks), in_l1, label="gate diagonals")
+    right = load(asm, "B", in_l1, size=blocks, flags=TRANSPOSE, label="gate diagonals")
+
+    part_blocks = 2 * heads * rows
+    segments = _segments(asm, basics, right, part_blocks)
+    ratios = _ratios(asm, basics, segments, right, part_blocks)
+    _factors(asm, basics, buffers, segments, right, part_blocks, state_scale)
+    return ratios
+
+
+def _segments(asm: Assembler, basics: Basics, right: Operand, part_blocks: int) -> Operand:
+    """In L0A, for each part: rows that all hold a block's gates, then rows that hold those up to their own token."""
+    count = asm.dims.heads * asm.dims.rows
+    tile = asm.buffer("segments", "L0C", 4 * count * FULL)
+    for part in (0, 1):
+        diagonal = at(right, part * part_blocks * HALF)
+        for kind, left in enumerate((basics.ones, basics.lower)):
+            target = at(tile, (2 * part + kind) * count * FULL)
+            multiply(asm, target, left, diagonal, n=count, overwrite=True, label="segments")
+    staged = copy_out(asm, tile, 4 * count, half=True, label="segments")
+    in_l1 = asm.buffer("segments", "L1", 4 * count * HALF)
+    to_l1(asm, staged, Place(Parts(in_l1, in_l1), 1, 4 * count), in_l1, label="segments")
+    return load(asm, "A", in_l1, size=4 * count, label="segments")
+
+
+def _ratios(asm: Assembler, basics: Basics, segments: Operand, right: Operand, part_blocks: int) -> Operand:
+    dims = asm.dims
+    heads, rows, triangle = dims.heads, dims.rows, dims.triangle
+    count = heads * rows
+    last = load(asm, "B", basics.last_rows, size=triangle, flags=TRANSPOSE, label="last rows")
+    between_size = sum(i * (i + 1) for i in range(1, rows))
+    between = load(asm, "B", basics.between, size=between_size, flags=TRANSPOSE, label="between")
+    masks = load(asm, "B", basics.masks, size=triangle, flags=TRANSPOSE, label="masks")
+    tile = asm.buffer("exponents", "L0C", heads * triangle * FULL)
+    for head in range(heads):
+        own = at(tile, head * triangle * FULL)
+        for part in (0, 1):
+            full = at(segments, (2 * part * count + head * rows) * HALF)
+            lower = at(full, count * HALF)
+            log_beta = at(right, (part * part_blocks + count + head * rows) * HALF)
+            multiply(
+                asm, own, lower, last, count=rows, move_left=1, mode=N_GROWS | RIGHT_MOVES, overwrite=part == 0, label="exponents: own block"
+            )
+            multiply(
+                asm, at(own, FULL), full, between, count=rows - 1, n=2, mode=N_GROWS | K_GROWS | RIGHT_MOVES, label="exponents: earlier blocks"
+            )
+            multiply(asm, own, basics.ones, log_beta, count=rows, mode=N_GROWS, label="exponents: ln beta")
+        multiply(asm, own, basics.negative, masks, count=rows, mode=N_GROWS | RIGHT_MOVES, label="exponents: mask")
+    ratios = copy_out(asm, tile, heads * triangle, half=False, label="ratios")
+    vector(asm, "exp32", ratios, ratios, repeats=heads * triangle * FULL // 256, label="ratios")
+    return ratios
+
+
+def _factors(
+    asm: Assembler,
+    basics: Basics,
+    buffers: GateBuffers,
+    segments: Operand,
+    right: Operand,
+    part_blocks: int,
+    state_scale: float,
+) -> None:
+    """exp of the sums from the chunk's start (read, output), to its end with beta (write), and of all of it (chunk decay)."""
+    dims = asm.dims
+    heads, rows = dims.heads, dims.rows
+    count, width = heads * rows, 2 * rows + 1
+    sums = load(asm, "B", basics.sums, size=rows * width, flags=TRANSPOSE, label="sums")
+    tile = asm.buffer("sums", "L0C", heads * width * FULL)
+    for part in (0, 1):
+        full = at(segments, 2 * part * count * HALF)
+        multiply(
+            asm, tile, full, sums, count=heads, n=width, k=rows, move_tile=width, move_left=rows, overwrite=part == 0, label="sums"
+        )
+        log_beta = at(right, (part * part_blocks + count) * HALF)
+        multiply(
+            asm, at(tile, rows * FULL), basics.ones, log_beta, count=heads, n=rows, move_tile=width, move_right=rows, label="sums: ln beta"
+        )
+    staged = copy_out(asm, tile, heads * width, half=False, label="sums")
+    factors, lanes16 = buffers.factor_rows, asm.mask((1 << 16) - 1)
+    for head in range(heads):  # all rows of a fractal are equal: the first one is taken, eight lanes of each at a time
+        source, target = at(staged, head * width * FULL), at(factors, head * FACTOR_BLOCKS * 64)
+        for half in (0, UNIT):
+            vector(
+                asm, "exp32", at(target, half), at(source, half), repeats=1, blocks=(2, 32, 0), label="row factors"
+            )
+        decay = at(target, CHUNK_DECAY * 64)
+        vector(asm, "exp32", decay, at(source, 2 * rows * FULL), repeats=1, mask=lanes16, label="chunk decay")
+    stride = FACTOR_BLOCKS * 2
+    read, write, output = (at(factors, block * 64) for block in (READ, WRITE, OUTPUT))
+    if state_scale != 1:
+        down, up = asm.scalar(1 / state_scale), asm.scalar(state_scale)
+        vector(asm, "muls32", read, read, repeats=heads, strides=(stride, stride, 0), scalar=down, label="state scale")
+        vector(asm, "muls32", write, write, repeats=heads, strides=(stride, stride, 0), scalar=up, label="state scale")
+    vector(asm, "muls32", output, read, repeats=heads, strides=(stride, stride, 0), scalar=0, label="output factors")
+    minus = asm.scalar(-1.0)
+    vector(asm, "muls32", read, read, repeats=heads, strides=(stride, stride, 0), scalar=minus, label="read factors")
+    blocks = heads * FACTOR_BLOCKS
+    halves = high_and_low(asm, factors, blocks * 16 // 64, "factors")
+    build_diagonals(asm, halves, buffers.factor_diagonals, 2 * blocks, "factor")
+    for part in (0, 1):
+        target = buffers.factors.part(part)
+        place = Place(buffers.factors, 1, blocks, source_start=part * blocks)
+        to_l1(asm, buffers.factor_diagonals, place, target, label="factors")

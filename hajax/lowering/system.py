@@ -1,0 +1,214 @@
+"""Scores of a chunk and the inverse of its triangular system, from keys, queries and decay ratios.
+
+The system is I - N with N = -(ratio beta_j) o K K^T strictly lower. Its 16 x 16 diagonal blocks are inverted by forward
+substitution in fp32, then merged to 32 and 64 by products of split operands (numerics A3); never by a Neumann series.
+"""
+
+from dataclasses import dataclass
+
+from hajax.lowering.assembler import ALL_LANES, FULL, HALF, UNIT, Assembler, at
+from hajax.lowering.gates import Basics
+from hajax.lowering.tiles import (
+    DISTANCE_GROWS,
+    K_GROWS,
+    TRANSPOSE,
+    TRIANGLE,
+    Parts,
+    Place,
+    copy_out,
+    load,
+    load_parts,
+    multiply,
+    parts_in_l1,
+    split,
+    split_products,
+    vector,
+    whole,
+)
+from hajax.plans.program import MAP, Operand
+
+SUBSTITUTION = 16  # rows of a diagonal block
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """Tiles of a chunk in L1 as column blocks, one for each head (of keys: each key head)."""
+
+    keys: tuple[Operand, ...]
+    queries: tuple[Operand, ...]
+    values: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """Room for a chunk's matrices in L1: [system, scores] as packed lower triangles of each head, and the inverse, 20 fractals a head."""
+
+    triangles: Parts
+    inverse: Parts
+
+    def scores(self, asm: Assembler) -> Parts:
+        """The part of the triangles that holds the scores."""
+        return self.triangles.from_fractal(asm.dims.heads * asm.dims.triangle)
+
+
+def inverse_pitch(asm: Assembler) -> int:
+    """Fractals from one head's inverse to the next one's: its diagonal blocks are then one distance apart over all heads."""
+    return asm.dims.rows * (asm.dims.rows + 1)
+
+
+def place_system(asm: Assembler) -> System:
+    """Setup: room in L1, zeros above the inverse's diagonal, the identity that substitution starts from."""
+    heads, triangle = asm.dims.heads, asm.dims.triangle
+    triangles = parts_in_l1(asm, "triangles", 2 * heads * triangle, versions=2)
+    inverse = parts_in_l1(asm, "inverse", heads * inverse_pitch(asm), versions=2)
+    return System(triangles, inverse)
+
+
+def rows_left(asm: Assembler, tile: Operand, label: str) -> Operand:
+    """Rows of a tile of column blocks as left operand: [row block][key block]."""
+    rows, keys = asm.dims.rows, asm.dims.keys
+    return load(asm, "A", tile, count=rows, size=keys, inner=rows, group=1, label=label)
+
+
+def lower_scores(asm: Assembler, basics: Basics, inputs: Inputs, ratios: Operand, system: System) -> None:
+    """Map steps: N and scale o ratio o Q K^T of every head, split, to L1."""
+    asm.stage = MAP
+    dims = asm.dims
+    triangle, keys, rows = dims.triangle, dims.keys, dims.rows
+    repeats = triangle * FULL // 256
+    minus = asm.scalar(-1.0)
+    products: list[tuple[Operand, Operand]] = []
+    for key_head in dims.key_heads:
+        columns = load(asm, "B", inputs.keys[key_head], count=rows, size=keys, inner=rows, group=1, label="K^T")
+        pair = []
+        for name, tile, scalar in (("K K^T", inputs.keys, minus), ("Q K^T", inputs.queries, 0)):
+            left = rows_left(asm, tile[key_head], name)
+            result = asm.buffer(name, "L0C", triangle * FULL)
+            multiply(
+                asm, result, left, columns, count=rows, k=keys, move_tile=1, move_left=keys, move_right=keys,
+                mode=TRIANGLE, overwrite=True, label=name,
+            )  # fmt: skip
+            staged = copy_out(asm, result, triangle, half=False, label=name)
+            vector(asm, "muls32", staged, staged, repeats=repeats, scalar=scalar, label=name)
+            pair.append(staged)
+        products.append((pair[0], pair[1]))
+    scaled = asm.buffer("triangles:UB", "UB", 2 * dims.heads * triangle * FULL)
+    for kind, name in enumerate(("system", "scores")):
+        for head in range(dims.heads):
+            target = at(scaled, (kind * dims.heads + head) * triangle * FULL)
+            ratio = at(ratios, head * triangle * FULL)
+            vector(asm, "mul32", target, ratio, products[dims.key_head(head)][kind], repeats=repeats, label=name)
+    count = 2 * dims.heads * triangle
+    tile = asm.buffer("triangles", "L0C", count * FULL)
+    asm.emit("ub_to_c32", tile, scaled, size=count, label="triangles")
+    split(asm, basics.negative, tile, whole(system.triangles, count), label="triangles")
+
+
+def lower_inverse(asm: Assembler, basics: Basics, system: System) -> None:
+    """Map steps: (I - N)^-1 of every head, split, to L1."""
+    asm.stage = MAP
+    heads, rows = asm.dims.heads, asm.dims.rows
+    assert rows == 4, "merges are written for chunks of 64"
+    blocks = heads * rows
+    diagonal = _substitute(asm, basics, system, blocks)
+    tile = asm.buffer("diagonal inverses", "L0C", blocks * FULL)
+    asm.emit("ub_to_c32", tile, diagonal, size=blocks, label="diagonal inverses")
+    split(asm, basics.negative, tile, (Place(system.inverse, blocks, 1, 0, rows + 1),), label="diagonal inverses")
+    _merge_16(asm, basics, system)
+    _merge_32(asm, basics, system)
+
+
+def _substitute(asm: Assembler, basics: Basics, system: System, blocks: int) -> Operand:
+    """T = (I - N)^-1 of all 16 x 16 blocks side by side: row i of T gets N[i, j] T[j] for each j < i, j ascending."""
+    heads, triangle, rows = asm.dims.heads, asm.dims.triangle, asm.dims.rows
+    selector = load(asm, "B", basics.selector, size=8, flags=TRANSPOSE, label="selector")
+    spread = asm.buffer("spread", "L0C", 8 * blocks * FULL)
+    for part in (0, 1):
+        left = asm.buffer("diagonal blocks:A", "L0A", blocks * HALF)
+        for head in range(heads):
+            source = at(system.triangles.part(part), head * triangle * HALF)
+            load(
+                asm, "A", source, count=rows, group=2, flags=DISTANCE_GROWS, target=at(left, head * rows * HALF), label="diagonal blocks"
+            )
+        multiply(
+            asm, spread, left, selector, count=8, m=blocks, move_tile=blocks, move_right=1, overwrite=part == 0, label="spread"
+        )
+    lanes = copy_out(asm, spread, 8 * blocks, half=False, label="spread")
+    identity = asm.buffer("identity", "L0C", blocks * FULL)
+    right = load(asm, "B", _negative_in_l1(basics), count=blocks, size=1, group=0, flags=TRANSPOSE, label="identity")
+    multiply(asm, identity, basics.negative, right, n=blocks, overwrite=True, label="identity")
+    inverse = copy_out(asm, identity, blocks, half=False, label="identity")
+    mask = 0 if blocks == 8 else asm.mask((1 << (8 * blocks)) - 1, ALL_LANES)
+    row, pitch = 64, FULL // 32
+    for j in range(SUBSTITUTION - 1):
+        column = at(lanes, (j // 2) * blocks * FULL + (j % 2) * 32 + (j + 1) * row)
+        for half in range(1 if j < 8 else 2):
+            vector(
+                asm, "mla32", at(inverse, (j + 1) * row + half * 32), column, at(inverse, j * row + half * 32),
+                repeats=SUBSTITUTION - 1 - j, blocks=(pitch, pitch, pitch), strides=(2, 2, 0), mask=mask, label=f"substitution {j}",
+            )  # fmt: skip
+    return inverse
+
+
+def _negative_in_l1(basics: Basics) -> Operand:
+    return Operand(basics.selector.buffer, 0)
+
+
+def _merge_16(asm: Assembler, basics: Basics, system: System) -> None:
+    """T[1,0] = T[1,1] N[1,0] T[0,0] and the same one 32-block further on."""
+    heads, triangle = asm.dims.heads, asm.dims.triangle
+    count = 2 * heads
+    below = [asm.buffer(f"N 16 {part}:A", "L0A", count * HALF) for part in ("high", "low")]
+    for part in (0, 1):
+        for head in range(heads):
+            source = at(system.triangles.part(part), (head * triangle + 1) * HALF)
+            load(asm, "A", source, count=2, group=7, target=at(below[part], 2 * head * HALF), label="N 16")
+    upper = load_parts(asm, "B", system.inverse, count=count, group=10, flags=TRANSPOSE, label="T 00")
+    lower = load_parts(asm, "A", system.inverse.from_fractal(5), count=count, group=10, label="T 11")
+    tile = asm.buffer("N T 16", "L0C", count * FULL)
+    steps = {"count": count, "move_tile": 1, "move_left": 1, "move_right": 1}
+    split_products(asm, tile, Parts(below[0], below[1]), upper, overwrite=True, label="N T 16", **steps)
+    between = parts_in_l1(asm, "N T 16", count)
+    high, low = split(asm, basics.negative, tile, whole(between, count), used_right=True, label="N T 16")
+    merged = asm.buffer("T 10", "L0C", count * FULL)
+    split_products(asm, merged, lower, Parts(high[0], low[0]), overwrite=True, label="T 10", **steps)
+    split(asm, basics.negative, merged, (Place(system.inverse, count, 1, 4, 10),), label="T 10")
+
+
+def _merge_32(asm: Assembler, basics: Basics, system: System) -> None:
+    """The same for blocks of 32: rows 2, 3 and columns 0, 1 of the inverse."""
+    heads, triangle, pitch = asm.dims.heads, asm.dims.triangle, inverse_pitch(asm)
+    tile = asm.buffer("N T 32", "L0C", 4 * heads * FULL)
+    for head in range(heads):
+        block = {"count": 2, "size": 2}
+        below = load_parts(asm, "A", system.triangles.from_fractal(head * triangle + 3), group=3, label="N 32", **block)
+        upper = load_parts(
+            asm, "B", system.inverse.from_fractal(head * pitch), group=4, flags=TRANSPOSE, label="T upper", **block
+        )
+        split_products(
+            asm, at(tile, 4 * head * FULL), below, upper, overwrite=True, label="N T 32",
+            count=2, n=2, k=2, move_tile=2, move_left=2,
+        )  # fmt: skip
+    between = parts_in_l1(asm, "N T 32", 4 * heads)
+    high, low = split(asm, basics.negative, tile, whole(between, 4 * heads), used_right=True, label="N T 32")
+    merged = asm.buffer("T 20", "L0C", 4 * heads * FULL)
+    for head in range(heads):
+        lower = load_parts(asm, "A", system.inverse.from_fractal(head * pitch + 10), count=2, size=2, group=4, label="T lower")
+        right = Parts(at(high[0], 4 * head * HALF), at(low[0], 4 * head * HALF))
+        split_products(
+            asm, at(merged, 4 * head * FULL), lower, right, overwrite=True, label="T 20",
+            count=2, n=2, mode=K_GROWS, move_tile=2, move_left=2,
+        )  # fmt: skip
+    places = tuple(Place(system.inverse, 2, 2, head * pitch + 8, 4, 4 * head) for head in range(heads))
+    split(asm, basics.negative, merged, places, label="T 20")
+
+
+def zero_above(asm: Assembler, system: System) -> None:
+    """Setup: zeros where the inverse's merges and the scalings read above its diagonal, in both versions."""
+    fractals = asm.dims.heads * inverse_pitch(asm)
+    staged = asm.buffer("zeros:UB", "UB", fractals * HALF)
+    vector(asm, "dup16", staged, repeats=fractals * HALF // 256, scalar=asm.scalar(0.0), label="zeros")
+    for part in (0, 1):
+        for odd in (False, True):
+            size = fractals * HALF // UNIT
+            asm.emit("ub_to_l1", system.inverse.part(part), staged, size=size, first=True, last=odd, label="zeros")
