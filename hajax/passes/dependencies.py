@@ -5,13 +5,15 @@ What a body means is what it does chunk after chunk: of one chunk the stages in 
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 from hajax.plans.footprint import Dims, footprint
 from hajax.plans.program import LOAD, STATE, Buffer, Program, Step
 
 Place = tuple[str, int]  # a buffer and its version, or a memory and 0
 Area = tuple[Place, int, int, bool]  # a place, start, end, written
+Section = Literal["setup", "body", "finish"]
 Definition = tuple[int, int]  # who wrote a piece: (step of the lowered body, chunk); (-1, ...) for the other sections
 
 
@@ -31,12 +33,17 @@ class Edges:
     other: tuple[tuple[int, ...], ...]
 
 
-def version(buffer: Buffer, stage: int) -> int:
-    """Steps of two stages work in one version of an alternating buffer when an even number of chunks lies between them."""
-    return stage & 1 if buffer.versions == 2 else 0
+def version(buffer: Buffer, step: Step, section: Section) -> int:
+    """Which version of an alternating buffer a step uses, told by how many chunks lie between it and the last stage's.
+
+    Setup works on the first chunk, or with `last` on what odd chunks use; finish works on one chunk, whichever that is.
+    """
+    if buffer.versions != 2 or section == "finish":
+        return 0
+    return int(step.last) if section == "setup" else step.stage & 1
 
 
-def areas(steps: Sequence[Step], buffers: Sequence[Buffer], dims: Dims) -> list[list[Area]]:
+def areas(steps: Sequence[Step], buffers: Sequence[Buffer], dims: Dims, section: Section = "body") -> list[list[Area]]:
     """What each step touches, by buffer and version as they are within one iteration of a body."""
     named = {buffer.name: buffer for buffer in buffers}
     found = []
@@ -44,14 +51,22 @@ def areas(steps: Sequence[Step], buffers: Sequence[Buffer], dims: Dims) -> list[
         touched: list[Area] = []
         for access in footprint(step, dims):
             buffer = _named(named, access.buffer, step)
-            if access.start < 0 or access.end > buffer.bytes:
+            end = min(access.end, buffer.bytes) if step.index else access.end  # a reduced mask may leave out the end
+            if access.start < 0 or end > buffer.bytes:
                 raise ValueError(
                     f"step {step.label or step.opcode!r}: expected bytes of {buffer.name} within 0 .. {buffer.bytes}, "
-                    f"got {access.start} .. {access.end}"
+                    f"got {access.start} .. {end}"
                 )
-            touched.append(((buffer.name, version(buffer, step.stage)), access.start, access.end, access.write))
+            touched.append(((buffer.name, version(buffer, step, section)), access.start, end, access.write))
         found.append(touched)
     return found
+
+
+def of_program(program: Program, dims: Dims) -> list[list[Area]]:
+    """Areas of all steps: of setup, then of the body, then of finish."""
+    sections: tuple[tuple[Section, tuple[Step, ...]], ...]
+    sections = (("setup", program.setup), ("body", program.body), ("finish", program.finish))
+    return [step for section, steps in sections for step in areas(steps, program.buffers, dims, section)]
 
 
 def touches(touched: Sequence[Sequence[Area]]) -> list[Touches]:
@@ -138,9 +153,8 @@ def check_dataflow(program: Program, dims: Dims, lowered: Sequence[Step] | None 
     original = tuple(program.body if lowered is None else lowered)
     numbers = _match(original, program.body)
     by_chunk = sorted(range(len(original)), key=lambda number: original[number].stage)
-    whole = (*program.setup, *original, *program.finish)
-    found = areas(whole, program.buffers, dims)
-    cut = touches([[((place[0], 0), start, end, write) for place, start, end, write in step] for step in found])
+    found = of_program(replace(program, body=original), dims)
+    cut = touches([[((name, 0), start, end, write) for (name, _), start, end, write in step] for step in found])
     alternating = frozenset(buffer.name for buffer in program.buffers if buffer.versions == 2)
     for chunks in range(1, 2 * program.stages):
         reference = [(number, chunk) for chunk in range(chunks) for number in by_chunk]
@@ -196,23 +210,23 @@ def _simulate(
     memory: dict[tuple[str, int, int], Definition] = {}
     seen: dict[tuple[int, int], list[Definition]] = {}
 
-    def touch(at: int, who: Definition, key: tuple[int, int]) -> None:
+    def touch(at: int, who: Definition, key: tuple[int, int], odd: int) -> None:
         step = cut[at]
         for (name, _), mask in step.reads:
-            odd = key[1] & 1 if name in alternating else 0
-            seen.setdefault(key, []).extend(memory.get((name, odd, piece), (-1, -1)) for piece in _bits(mask))
+            turn = odd if name in alternating else 0
+            seen.setdefault(key, []).extend(memory.get((name, turn, piece), (-1, -1)) for piece in _bits(mask))
         for (name, _), mask in step.writes:
-            odd = key[1] & 1 if name in alternating else 0
-            memory.update(((name, odd, piece), who) for piece in _bits(mask))
+            turn = odd if name in alternating else 0
+            memory.update(((name, turn, piece), who) for piece in _bits(mask))
 
-    for number in range(len(program.setup)):
-        touch(number, (-1, number), (-2, 0))  # setup works on chunk 0
+    for number, step in enumerate(program.setup):
+        touch(number, (-1, number), (-2, 0), int(step.last))
     for number, chunk in order:
         step = body[number]
         if not (step.first and chunk != 0) and not (step.last and chunk != chunks - 1):
-            touch(len(program.setup) + number, (number, chunk), (number, chunk))
+            touch(len(program.setup) + number, (number, chunk), (number, chunk), chunk & 1)
     for number in range(len(program.setup) + len(body), len(cut)):
-        touch(number, (-1, number), (-1, chunks - 1))  # finish works on the last chunk
+        touch(number, (-1, number), (-1, chunks - 1), chunks - 1 & 1)
     return seen
 
 

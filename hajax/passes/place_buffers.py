@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from hajax import abi
-from hajax.passes.dependencies import Touches, areas, touches
+from hajax.passes.dependencies import Touches, of_program, touches
 from hajax.plans import Note
 from hajax.plans.footprint import Dims
 from hajax.plans.program import SPACES, Program, Step
@@ -109,7 +109,7 @@ def peak_bytes(program: Program) -> dict[str, int]:
 def lifetimes(program: Program, dims: Dims) -> list[Life]:
     """Of every buffer that a step touches. Steps are numbered through setup, body and finish."""
     steps = (*program.setup, *program.body, *program.finish)
-    touched = touches(areas(steps, program.buffers, dims))
+    touched = touches(of_program(program, dims))
     body = range(len(program.setup), len(program.setup) + len(program.body))
     first: dict[str, int] = {}
     last: dict[str, int] = {}
@@ -118,6 +118,7 @@ def lifetimes(program: Program, dims: Dims) -> list[Life]:
             first.setdefault(name, number)
             last[name] = number
     carried = _carried(steps, touched, body)
+    lasting = _lasting(program, touched)
     found = []
     for buffer in program.buffers:
         if buffer.versions not in (1, 2):
@@ -125,7 +126,7 @@ def lifetimes(program: Program, dims: Dims) -> list[Life]:
         if buffer.name not in first:
             continue
         begin, end = first[buffer.name], last[buffer.name]
-        if buffer.kept or buffer.versions == 2:
+        if buffer.kept or buffer.versions == 2 or buffer.name in lasting:
             begin, end = 0, len(steps) - 1
         elif buffer.name in carried or (end >= body.start and begin < body.stop and (begin < body.start or end >= body.stop)):
             begin, end = min(begin, body.start), max(end, body.stop - 1)  # what one iteration leaves, the next one finds
@@ -153,6 +154,13 @@ def _carried(steps: Sequence[Step], touched: Sequence[Touches], body: range) -> 
             if stages.setdefault(name, step.stage) != step.stage:
                 carried.add(name)
     return carried
+
+
+def _lasting(program: Program, touched: Sequence[Touches]) -> set[str]:
+    """Buffers that setup fills only when the program changes, and that somebody reads for every item."""
+    once = {name for step, its in zip(program.setup, touched, strict=False) if step.first for (name, _), _ in its.writes}
+    others = [its for at, its in enumerate(touched) if at >= len(program.setup) or not program.setup[at].first]
+    return once & {name for its in others for (name, _), _ in its.reads}
 
 
 def _up(count: int, multiple: int) -> int:

@@ -6,8 +6,7 @@ A flag carries all that its pipe knows, so later ones are often not needed. A se
 import dataclasses
 from collections.abc import Sequence
 
-from hajax import abi
-from hajax.passes.dependencies import Area, Edges, Place, areas, edges, touches, version
+from hajax.passes.dependencies import Area, Edges, Place, Section, areas, edges, touches
 from hajax.plans import Note
 from hajax.plans.footprint import Dims, pipe
 from hajax.plans.program import Buffer, Flag, Program, Step
@@ -15,7 +14,7 @@ from hajax.targets import NpuTarget
 
 PIPES = ("MTE2", "MTE1", "M", "V", "MTE3")
 SLOTS = 2  # flags that a step waits for, and that it sets
-SYNC_SLOTS = 4  # that a sync step takes or sets beside them
+SYNC_SLOTS = 6  # likewise of a sync step
 _ROUNDS = 64
 
 
@@ -48,8 +47,11 @@ def synchronise(program: Program, dims: Dims, target: NpuTarget) -> tuple[Progra
     """The program with waits, sets, barriers and, where a step has no room for its flags, sync steps."""
     counts = [0, 0, 0, 0]  # dependent pairs of pipes, flags, barriers, sync steps
     sections = []
-    for steps in (program.setup, program.body, program.finish):
-        sections.append(_section(steps, program, dims, target, counts))
+    of_program: tuple[tuple[Section, tuple[Step, ...]], ...]
+    of_program = (("setup", program.setup), ("body", program.body), ("finish", program.finish))
+    for section, steps in of_program:
+        found = edges(touches(placed_areas(steps, program, dims, section)))
+        sections.append(_section(steps, found, target, counts))
     setup, body, finish = sections
     pairs, flags, barriers, extra = counts
     note = Note(
@@ -61,15 +63,15 @@ def synchronise(program: Program, dims: Dims, target: NpuTarget) -> tuple[Progra
     return dataclasses.replace(program, setup=setup, body=body, finish=finish), note
 
 
-def placed_areas(steps: Sequence[Step], program: Program, dims: Dims) -> list[list[Area]]:
+def placed_areas(steps: Sequence[Step], program: Program, dims: Dims, section: Section) -> list[list[Area]]:
     """What each step touches of the memories; of an alternating buffer, the version that it has in even iterations."""
     named = {buffer.name: buffer for buffer in program.buffers}
     found = []
-    for step, touched in zip(steps, areas(steps, program.buffers, dims), strict=True):
+    for touched in areas(steps, program.buffers, dims, section):
         placed: list[Area] = []
-        for (name, _), start, end, write in touched:
+        for (name, version), start, end, write in touched:
             buffer = named[name]
-            base = _address(buffer) + (program.slot_bytes[buffer.space] if version(buffer, step.stage) else 0)
+            base = _address(buffer) + (program.slot_bytes[buffer.space] if version else 0)
             place: Place = (buffer.space, 0)
             placed.append((place, base + start, base + end, write))
         found.append(placed)
@@ -82,11 +84,11 @@ def _address(buffer: Buffer) -> int:
     return buffer.address
 
 
-def _section(steps: Sequence[Step], program: Program, dims: Dims, target: NpuTarget, counts: list[int]) -> tuple[Step, ...]:
+def _section(steps: Sequence[Step], found: Edges, target: NpuTarget, counts: list[int]) -> tuple[Step, ...]:
     taken = [step for step in steps if step.barrier or step.waits or step.sets or step.opcode == "sync"]
     if taken:
         raise ValueError(f"step {taken[0].label or taken[0].opcode!r}: expected no flags or barriers yet")
-    code = _code(steps, edges(touches(placed_areas(steps, program, dims))), target)
+    code = _code(steps, found, target)
     ids = min(target.flags_per_pair, target.first_reserved_flag)
     for _ in range(_ROUNDS):
         order = _order(code)
@@ -228,20 +230,6 @@ def _emit(steps: Sequence[Step], order: _Order, ids: int) -> tuple[Step, ...]:
 
 
 def _sync_step(waits: Sequence[Flag], sets: Sequence[Flag], beside: Step) -> Step:
-    more = [*_numbers(waits[SLOTS:]), *_numbers(sets[SLOTS:])]
-    return Step(
-        "sync",
-        count=1 if any(more) else 0,
-        p=tuple(more),
-        stage=beside.stage,
-        waits=tuple(waits[:SLOTS]),
-        sets=tuple(sets[:SLOTS]),
-        label=f"flags of {beside.label or beside.opcode}",
-    )
-
-
-def _numbers(flags: Sequence[Flag]) -> list[int]:
-    assert len(flags) <= SYNC_SLOTS, "there are only so many pipes"
-    rows = {(str(row[2]), str(row[3])): int(row[0]) for row in abi.rows("flags")}
-    found = [rows[flag.source, flag.target] * 8 + flag.event for flag in flags]
-    return found + [0] * (SYNC_SLOTS - len(found))
+    assert max(len(waits), len(sets)) <= SYNC_SLOTS, "there are only so many pipes"
+    label = f"flags of {beside.label or beside.opcode}"
+    return Step("sync", stage=beside.stage, waits=tuple(waits), sets=tuple(sets), label=label)

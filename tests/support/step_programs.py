@@ -116,7 +116,7 @@ def walk(steps, program, *, odd=False, strict_ids=True):
     accesses = []  # (space, start, end, write, pipe, step)
     for number, step in enumerate(steps):
         mine = None if step.opcode == "sync" else pipe(step)
-        for flag in (*step.waits, *packed(step, 0)):
+        for flag in step.waits:
             if mine not in (None, flag.target):
                 raise Faulty(f"step {number} of {mine} waits for {flag}")
             if flag not in flags:
@@ -128,7 +128,7 @@ def walk(steps, program, *, odd=False, strict_ids=True):
             if step.barrier:
                 clocks[mine][mine] = number - 1
             touch(number, step, mine, clocks[mine], named, program, accesses, odd)
-        for flag in (*step.sets, *packed(step, 4)):
+        for flag in step.sets:
             if mine not in (None, flag.source):
                 raise Faulty(f"step {number} of {mine} sets {flag}")
             if flag in flags:
@@ -142,16 +142,6 @@ def walk(steps, program, *, odd=False, strict_ids=True):
             flags[flag] = clock
     if flags:
         raise Faulty(f"nobody takes {sorted(map(str, flags))}")
-
-
-def packed(step, at):
-    if step.opcode != "sync" or step.count != 1:
-        return []
-    from hajax import abi
-    from hajax.plans.program import Flag
-
-    rows = {row[0]: (row[2], row[3]) for row in abi.rows("flags")}
-    return [Flag(*rows[n // 8], n % 8) for n in step.p[at : at + 4] if n]
 
 
 def touch(number, step, mine, clock, named, program, accesses, odd):
