@@ -183,6 +183,8 @@ def _load(step: Step) -> tuple[Access, ...]:
     group = _run(step.size, 1, step.p[0])
     source = groups(step)[-1] + group if step.count > 0 else 0
     target = _run(step.count, step.size, step.p[3])
+    if low := wide(step.p, 5):
+        source, target = source + low, target + step.p[7]
     return (_access(step.src0, source * HALF_FRACTAL, False), _access(step.dst, target * HALF_FRACTAL, True))
 
 
@@ -215,8 +217,8 @@ def products(step: Step) -> tuple[Product, ...]:
 def _mmad(step: Step) -> tuple[Access, ...]:
     m, each = step.p[0], products(step)
     result = max((one.dst + m * one.n for one in each), default=0) * FULL_FRACTAL
-    left = max((one.src0 + m * one.k for one in each), default=0) * HALF_FRACTAL
-    right = max((one.src1 + one.k * one.n for one in each), default=0) * HALF_FRACTAL
+    left = (max((one.src0 + m * one.k for one in each), default=0) + step.p[7]) * HALF_FRACTAL
+    right = (max((one.src1 + one.k * one.n for one in each), default=0) + step.index) * HALF_FRACTAL
     added = () if step.p[6] & 1 else (_access(step.dst, result, False),)
     return (_access(step.src0, left, False), _access(step.src1, right, False), *added, _access(step.dst, result, True))
 

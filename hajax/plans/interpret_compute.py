@@ -20,11 +20,26 @@ _FLOAT, _DOUBLE = np.float32, np.float64
 
 
 def multiply(step: Step, memory: Memory, odd: bool) -> Meaning:
-    """The products of an mmad step, one after the other unless they are alike and cannot meet."""
+    """The products of an mmad step: of the high parts, then with the low part of either side."""
+    rounds = [(0, 0, bool(step.p[6] & 1))]
+    rounds += [(0, step.index, False)] if step.index else []
+    rounds += [(step.p[7], 0, False)] if step.p[7] else []
+    each = [_round(step, memory, odd, left, right, overwrites) for left, right, overwrites in rounds]
+
+    def meaning(spot: Spot) -> None:
+        for one in each:
+            one(spot)
+
+    return meaning
+
+
+def _round(step: Step, memory: Memory, odd: bool, left: int, right: int, overwrites: bool) -> Meaning:
+    """Products one after the other unless they are alike and cannot meet; operands `left` and `right` fractals further on."""
     alike = not step.p[6] & (2 | 8 | 16 | 32 | 64)
     if alike and (step.count == 1 or step.p[3] >= step.p[0] * step.p[1]):
-        return _products(step, memory, odd, Product(0, 0, 0, step.p[1], step.p[2]), step.count)
-    each = [_products(step, memory, odd, product, 1) for product in products(step)]
+        return _products(step, memory, odd, Product(0, left, right, step.p[1], step.p[2]), step.count, overwrites)
+    moved = [Product(one.dst, one.src0 + left, one.src1 + right, one.n, one.k) for one in products(step)]
+    each = [_products(step, memory, odd, product, 1, overwrites) for product in moved]
 
     def meaning(spot: Spot) -> None:
         for product in each:
@@ -33,10 +48,9 @@ def multiply(step: Step, memory: Memory, odd: bool) -> Meaning:
     return meaning
 
 
-def _products(step: Step, memory: Memory, odd: bool, first: Product, count: int) -> Meaning:
+def _products(step: Step, memory: Memory, odd: bool, first: Product, count: int, overwrites: bool) -> Meaning:
     """`count` products like the first one, side by side."""
     m, n, k = step.p[0], first.n, first.k
-    overwrites = bool(step.p[6] & 1)
     strides = ((step.p[4] * _HALF, k * _HALF, _HALF, 32, 2), (step.p[5] * _HALF, n * _HALF, _HALF, 2, 32))
     a = memory.view(step.src0, odd, np.float16, (count, m, k, _SIDE, _SIDE), strides[0], first.src0 * _HALF)
     b = memory.view(step.src1, odd, np.float16, (count, k, n, _SIDE, _SIDE), strides[1], first.src1 * _HALF)

@@ -180,10 +180,13 @@ def _load(step: Step, memory: Memory, odd: bool) -> Meaning:
     rows, columns = 2 * _SIDE, 2
     inner = (columns, rows) if step.p[4] & 1 else (rows, columns)
     pairs = []
-    for number, start in enumerate(groups(step)):
-        source = memory.view(step.src0, odd, np.uint16, shape, (step.p[0] * fractal, *inner), start * fractal)
-        target = memory.view(step.dst, odd, np.uint16, shape, None, number * step.p[3] * fractal)
-        pairs.append((target, source))
+    low = wide(step.p, 5)
+    for source_part, target_part in ((0, 0), (low, step.p[7])) if low else ((0, 0),):
+        for number, start in enumerate(groups(step)):
+            moved = (source_part + start) * fractal
+            source = memory.view(step.src0, odd, np.uint16, shape, (step.p[0] * fractal, *inner), moved)
+            moved = (target_part + number * step.p[3]) * fractal
+            pairs.append((memory.view(step.dst, odd, np.uint16, shape, None, moved), source))
 
     def meaning(_: Spot) -> None:
         for target, source in pairs:
