@@ -42,7 +42,7 @@ def read_before_inverse(graph: Graph) -> Graph:
     """A w V - (A e d K) S becomes A (w V - e d (K S)): K S needs no inverse, and one product of C x C is gone."""
     if not graph.mechanism.delta:
         return graph  # nothing is read for a correction
-    _require(graph, "key_value", "read_before_inverse", "split_state_before_inverse")
+    _require(graph, "key_value", "read_before_inverse", "split_state")
     per_channel = graph.mechanism.decay == "per_channel"
     key = "k_start" if per_channel else "k"
     rows: dict[str, Axis] = {"from_start": "row"} if graph.mechanism.decay == "scalar" else {}
