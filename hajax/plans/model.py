@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from hajax.mechanisms import Mechanism
+from hajax.plans.program import Programs
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,17 @@ class Fused:
 
 
 @dataclass(frozen=True, slots=True)
+class Packed:
+    """Programs as the bytes that the kernel reads: what the planner hands out and the cache keeps.
+
+    A hit must take less than a millisecond, and making hundreds of steps again takes ten. `opened` gives the Programs, without
+    labels; whole ones have a JSON form too, for people.
+    """
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """What one pass chose, what that beat, and what it saved, in words and numbers for people."""
 
@@ -54,5 +66,5 @@ class Plan:
     shape: Shape
     target: str
     schedule: str
-    launch: Fused
+    launch: Fused | Programs | Packed
     notes: tuple[Note, ...]

@@ -1,11 +1,16 @@
 """A plan as canonical JSON (sorted keys, fixed separators): what the cache stores and what people read."""
 
+import base64
+import binascii
 import dataclasses
+import functools
 import json
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from hajax.mechanisms import Mechanism
-from hajax.plans.model import Fused, Note, Plan, Shape
+from hajax.plans.model import Fused, Note, Packed, Plan, Shape
+from hajax.plans.program import Programs
+from hajax.plans.text_programs import programs_from_data, programs_to_data
 
 _Data = TypeVar("_Data")
 
@@ -13,7 +18,17 @@ _Data = TypeVar("_Data")
 def to_json(plan: Plan, *, indent: int | None = None) -> str:
     """Equal plans give equal text."""
     separators = (",", ":") if indent is None else None
-    return json.dumps(dataclasses.asdict(plan), sort_keys=True, separators=separators, indent=indent)
+    data = {field.name: getattr(plan, field.name) for field in dataclasses.fields(plan)}
+    data["mechanism"], data["shape"] = dataclasses.asdict(plan.mechanism), dataclasses.asdict(plan.shape)
+    data["notes"] = [dataclasses.asdict(note) for note in plan.notes]
+    match plan.launch:
+        case Fused():
+            data["launch"] = dataclasses.asdict(plan.launch)
+        case Programs():
+            data["launch"] = programs_to_data(plan.launch)
+        case Packed(packed):
+            data["launch"] = {"data": base64.b64encode(packed).decode()}
+    return json.dumps(data, sort_keys=True, separators=separators, indent=indent)
 
 
 def from_json(text: str) -> Plan:
@@ -25,8 +40,9 @@ def from_json(text: str) -> Plan:
     if not isinstance(data, dict):
         raise ValueError(f"plan: expected an object, got {type(data).__name__}")
     fields = dict(data)
-    for name, kind in (("mechanism", Mechanism), ("shape", Shape), ("launch", Fused)):
+    for name, kind in (("mechanism", Mechanism), ("shape", Shape)):
         fields[name] = _build(kind, fields.get(name), name)
+    fields["launch"] = _launch(fields.get("launch"))
     notes = fields.get("notes")
     if not isinstance(notes, list):
         raise ValueError(f"plan.notes: expected a list, got {type(notes).__name__}")
@@ -34,16 +50,32 @@ def from_json(text: str) -> Plan:
     return _build(Plan, fields, "plan")
 
 
+def _launch(data: Any) -> Fused | Programs | Packed:
+    """Which of the three it is shows by its fields."""
+    if isinstance(data, dict) and "programs" in data:
+        return programs_from_data(data)
+    if isinstance(data, dict) and set(data) == {"data"}:
+        try:
+            return Packed(base64.b64decode(data["data"], validate=True))
+        except (TypeError, binascii.Error) as error:
+            raise ValueError(f"launch.data: expected base64, got {error}") from None
+    return _build(Fused, data, "launch")
+
+
+@functools.cache
+def _hints(kind: type) -> dict[str, tuple[Any, ...]]:
+    return {name: get_args(hint) or (hint,) for name, hint in get_type_hints(kind).items()}
+
+
 def _build(kind: type[_Data], data: Any, where: str) -> _Data:
     """A frozen dataclass from a dict, with every field there, none beside them, and scalars of the declared type."""
     if not isinstance(data, dict):
         raise ValueError(f"{where}: expected an object, got {type(data).__name__}")
-    hints = get_type_hints(kind)
+    hints = _hints(kind)  # type: ignore[arg-type]
     if set(data) != set(hints):
         raise ValueError(f"{where}: expected the fields {sorted(hints)}, got {sorted(data)}")
-    for name, hint in hints.items():
-        allowed = get_args(hint) or (hint,)
+    for name, allowed in hints.items():
         scalars = tuple(t for t in allowed if t in (int, str, bool, type(None)))
         if scalars and not (isinstance(data[name], scalars) and (bool in scalars or not isinstance(data[name], bool))):
-            raise ValueError(f"{where}.{name}: expected {hint}, got {data[name]!r}")
+            raise ValueError(f"{where}.{name}: expected {' | '.join(t.__name__ for t in scalars)}, got {data[name]!r}")
     return kind(**data)

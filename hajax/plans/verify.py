@@ -1,16 +1,34 @@
 """Whether a plan can be run as it stands. Knows the rules of the launch, nothing of the passes that chose its numbers."""
 
 from hajax import abi
-from hajax.plans.model import Plan
+from hajax.plans.model import Fused, Packed, Plan, Shape
+from hajax.plans.program import Programs
+from hajax.plans.verify_programs import verify_programs
+from hajax.plans.wire_programs import check_header, target_name
+from hajax.targets import NpuTarget, npu
 
 CHUNKS = (16, 32, 64, 128)
 CACHE_LINE = 64
 MOST_WORKERS = 4096
 
 
-def verify(plan: Plan) -> Plan:
-    """The plan itself; raises ValueError naming the field, what it must be and what it is."""
-    shape, launch = plan.shape, plan.launch
+def verify(plan: Plan, target: NpuTarget | None = None) -> Plan:
+    """The plan itself; raises ValueError naming the field, what it must be and what it is.
+
+    target: the chip, when it is not the one that the plan names. Packed programs were verified before they were packed, and
+    whoever runs them checks their bounds: only their header is looked at.
+    """
+    match plan.launch:
+        case Fused():
+            _verify_fused(plan.shape, plan.launch)
+        case Programs():
+            verify_programs(plan.shape, plan.launch, target or npu.load(target_name(plan)))
+        case Packed(data):
+            check_header(data)
+    return plan
+
+
+def _verify_fused(shape: Shape, launch: Fused) -> None:
     panels = -(-shape.value_dim // max(launch.panel, 1))
     shared = shape.value_heads // max(shape.key_heads, 1)
     dtypes, isas = abi.names("dtypes"), abi.names("isas")
@@ -57,4 +75,3 @@ def verify(plan: Plan) -> Plan:
     for field, holds, expected, got in rules:
         if not holds:
             raise ValueError(f"plan.{field}: expected {expected}, got {got!r}")
-    return plan

@@ -1,11 +1,15 @@
 """A plan as the bytes that a backend library reads. cffi knows the structs; no offset or format string stands here."""
 
+import dataclasses
 import functools
+from typing import Any
 
 import cffi
 
 from hajax import abi
-from hajax.plans.model import Plan
+from hajax.plans import wire_programs
+from hajax.plans.model import Fused, Packed, Plan
+from hajax.plans.program import Programs
 
 
 @functools.cache
@@ -16,21 +20,49 @@ def _ffi() -> cffi.FFI:
 
 
 def to_bytes(plan: Plan) -> bytes:
-    """hj_cpu_plan of abi/plan.h, with this abi's digest in its header."""
-    ffi = _ffi()
-    dtypes = abi.table("dtypes")
-    shape, launch = plan.shape, plan.launch
+    """hj_cpu_plan or hj_npu_plan of abi/plan.h, with this abi's digest in its header. Equal plans give equal bytes."""
+    match plan.launch:
+        case Packed(data):
+            return data
+        case Programs():
+            return wire_programs.encode(_ffi(), plan, plan.launch, _header(plan, "npu", 0))
+        case Fused():
+            return _fused(plan, plan.launch)
+
+
+def from_bytes(data: bytes) -> Programs:
+    """The programs of an hj_npu_plan. Raises ValueError when it is of another abi or cut short."""
+    return wire_programs.decode(_ffi(), data)
+
+
+def packed(plan: Plan) -> Plan:
+    """The plan with its programs as bytes; one for the CPU as it is."""
+    return dataclasses.replace(plan, launch=Packed(to_bytes(plan))) if isinstance(plan.launch, Programs) else plan
+
+
+def opened(plan: Plan) -> Plan:
+    """The plan with programs that were bytes as steps again."""
+    return dataclasses.replace(plan, launch=from_bytes(plan.launch.data)) if isinstance(plan.launch, Packed) else plan
+
+
+def _header(plan: Plan, backend: str, total_bytes: int) -> dict[str, Any]:
     header = {
         "magic": abi.constant("HJ_PLAN_MAGIC"),
-        "total_bytes": ffi.sizeof("hj_cpu_plan"),
+        "total_bytes": total_bytes,
         "abi_digest": bytes.fromhex(abi.digest()),
-        "backend": abi.table("backends")["cpu"],
+        "backend": abi.table("backends")[backend],
         "decay": abi.table("decays")[plan.mechanism.decay],
         "delta": int(plan.mechanism.delta),
         "strengths": plan.mechanism.strengths,
     }
+    wire_programs.demand(_ffi(), "hj_plan_header", header)
+    return header
+
+
+def _fused(plan: Plan, launch: Fused) -> bytes:
+    ffi, dtypes, shape = _ffi(), abi.table("dtypes"), plan.shape
     body = {
-        "header": header,
+        "header": _header(plan, "cpu", ffi.sizeof("hj_cpu_plan")),
         "isa": abi.table("isas")[launch.isa],
         "input_dtype": dtypes[shape.input_dtype],
         "output_dtype": dtypes[shape.output_dtype],
@@ -47,7 +79,5 @@ def to_bytes(plan: Plan) -> bytes:
         "bf16_dot": int(launch.bf16_dot),
         "scratch_bytes": launch.scratch_bytes,
     }
-    for struct, fields in (("hj_plan_header", header), ("hj_cpu_plan", body)):
-        declared = {name for name, _ in ffi.typeof(struct).fields}
-        assert declared == set(fields), f"{struct}: fields {declared ^ set(fields)} differ between plan.h and wire.py"
+    wire_programs.demand(ffi, "hj_cpu_plan", body)
     return bytes(ffi.buffer(ffi.new("hj_cpu_plan *", body)))

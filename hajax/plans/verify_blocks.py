@@ -1,0 +1,95 @@
+"""Exactly which blocks of 32 bytes a step touches: footprints without the gaps that strides and masks leave."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hajax.plans.footprint import UNIT, VECTOR, Dims, footprint, groups, products, wide
+from hajax.plans.program import Program, Step
+
+Blocks = np.ndarray[Any, np.dtype[np.int64]]
+_HALF, _FULL = 16, 32  # blocks of a fractal of fp16 and of fp32
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """Blocks of a buffer, counted from its start, sorted; a slice where they follow one another."""
+
+    buffer: str
+    blocks: slice | Blocks
+    write: bool
+
+    def numbers(self) -> Blocks:
+        """The blocks, one by one."""
+        return np.arange(self.blocks.start, self.blocks.stop) if isinstance(self.blocks, slice) else self.blocks
+
+
+def touches(step: Step, program: Program, dims: Dims) -> tuple[Touch, ...]:
+    """What a step touches, reads before writes, as `footprint` orders them."""
+    exact = _vector(step, program) if step.opcode in VECTOR else _moved(step)
+    found = []
+    for which, access in enumerate(footprint(step, dims)):
+        first, behind = access.start // UNIT, -(-access.end // UNIT)
+        if exact is None:
+            found.append(Touch(access.buffer, slice(first, behind), access.write))
+            continue
+        numbers = np.unique(exact[which]) + first
+        whole = numbers.size > 0 and numbers[-1] - numbers[0] + 1 == numbers.size
+        kept = slice(int(numbers[0]), int(numbers[-1]) + 1) if whole else numbers
+        found.append(Touch(access.buffer, kept, access.write))
+    return tuple(found)
+
+
+def _grid(*axes: tuple[int, int]) -> Blocks:
+    """Sums of one member of each arithmetic series (count, distance)."""
+    found = np.zeros(1, np.int64)
+    for count, distance in axes:
+        found = (found[:, None] + np.arange(count, dtype=np.int64) * distance).ravel()
+    return found
+
+
+def _moved(step: Step) -> list[Blocks] | None:
+    """Relative to each operand's start; None: all of the footprint."""
+    match step.opcode:
+        case "load_a" | "load_b":
+            source = np.add.outer(np.array(groups(step), np.int64) * _HALF, _grid((step.size, step.p[0] * _HALF), (_HALF, 1)))
+            return [source.ravel(), _grid((step.count, step.p[3] * _HALF), (step.size * _HALF, 1))]
+        case "l1_to_ub" | "ub_to_l1":
+            return [_grid((step.count, step.size + wide(step.p, at)), (step.size, 1)) for at in (0, 2)]
+        case "c_to_ub32" | "c_to_ub16" | "ub_to_c32":
+            written = _HALF if step.opcode == "c_to_ub16" else _FULL
+            pairs = ((step.p[0], _FULL), (step.p[1], written))
+            return [_grid((step.count, (step.size + gap) * width), (step.size * width, 1)) for gap, width in pairs]
+        case "mmad":
+            m, each = step.p[0], products(step)
+            left = [one.src0 * _HALF + _grid((m * one.k * _HALF, 1)) for one in each]
+            right = [one.src1 * _HALF + _grid((one.k * one.n * _HALF, 1)) for one in each]
+            result = np.concatenate([one.dst * _FULL + _grid((m * one.n * _FULL, 1)) for one in each])
+            return [np.concatenate(left), np.concatenate(right), *[result] * (1 if step.p[6] & 1 else 2)]
+    return None
+
+
+def _vector(step: Step, program: Program) -> list[Blocks]:
+    lanes, mask = VECTOR[step.opcode], program.masks[step.index]
+    found = []
+    for element, at in ((lanes.src0, 1), (lanes.src1, 2), (0 if lanes.sums else lanes.dst, 0)):
+        if element:
+            active = _active(mask, lanes.count, lanes.blocks(element))
+            found.append(np.add.outer(_grid((step.size, step.p[3 + at])), active * step.p[at]).ravel())
+    if lanes.sums:
+        assert step.dst is not None, "an opcode's operand is missing"
+        start = step.dst.offset % UNIT
+        found.append(_grid((-(-(start + 4 * step.size) // UNIT), 1)))
+    return [*found, found[-1]] if lanes.adds else found
+
+
+def _active(mask: tuple[int, int], lanes: int, blocks: int) -> Blocks:
+    """Which blocks of a repeat have a lane that is on."""
+    word, each = mask[0] | mask[1] << 64, lanes // blocks
+    return np.array([b for b in range(blocks) if word >> b * each & ((1 << each) - 1)], np.int64)
+
+
+def meets(one: Touch, other: Touch, distance: int) -> bool:
+    """Whether both touch a block, when the other's buffer starts so many blocks behind the one's."""
+    return bool(np.isin(one.numbers(), other.numbers() + distance).any())

@@ -1,0 +1,113 @@
+"""Whether a plan's items write every output once: each sequence, head, state column and chunk, over all launches."""
+
+from collections import defaultdict
+
+from hajax import abi
+from hajax.plans.model import Shape
+from hajax.plans.program import Item, Program, Programs, Step
+from hajax.targets import NpuTarget
+
+_SIDE = 16
+_ENDLESS = 1 << 31  # behind the last chunk, however many there are
+
+
+def verify_items(shape: Shape, programs: Programs, target: NpuTarget) -> None:
+    """Raises ValueError naming the item, or what is written twice or never."""
+    writes = [_written(program, shape, f"launch.programs[{n}]") for n, program in enumerate(programs.programs)]
+    covered: dict[str, list[tuple[int, int, int, int, int]]] = {"output": [], "state_out": []}
+    if not programs.launches:
+        raise ValueError("plan.launch.launches: expected at least one, got none")
+    for at, launch in enumerate(programs.launches):
+        here = f"launch.launches[{at}]"
+        if not 1 <= len(launch.cores) <= target.ai_cores:
+            raise ValueError(f"plan.{here}.cores: expected 1 to {target.ai_cores}, got {len(launch.cores)}")
+        for core, items in enumerate(launch.cores):
+            for number, item in enumerate(items):
+                where = f"plan.{here}.cores[{core}][{number}]"
+                _verify_item(item, programs, shape, where)
+                program = programs.programs[item.program]
+                end = _ENDLESS if item.chunks < 0 else item.first_chunk + item.chunks
+                for tensor in writes[item.program]:
+                    ends = (item.first_chunk, end) if tensor == "output" else (0, _ENDLESS)
+                    for head in range(item.head, item.head + program.heads):
+                        for column in range(item.column, item.column + program.columns, _SIDE):
+                            covered[tensor].append((item.sequence, head, column, *ends))
+    assert shape.batch is not None, "the shape was checked before"
+    for tensor, pieces in covered.items():
+        _verify_cover(tensor, pieces, shape.batch * shape.sequences, shape)
+
+
+def _verify_item(item: Item, programs: Programs, shape: Shape, where: str) -> None:
+    if not 0 <= item.program < len(programs.programs):
+        raise ValueError(f"{where}.program: expected a number below {len(programs.programs)}, got {item.program}")
+    program, sequences = programs.programs[item.program], (shape.batch or 0) * shape.sequences
+    rules = (
+        ("sequence", 0 <= item.sequence < sequences, f"a number below {sequences}"),
+        ("head", 0 <= item.head <= shape.value_heads - program.heads, f"{program.heads} heads within {shape.value_heads}"),
+        (
+            "column",
+            item.column % _SIDE == 0 and 0 <= item.column <= shape.value_dim - program.columns,
+            f"a multiple of {_SIDE}, {program.columns} columns within {shape.value_dim}",
+        ),
+        ("first_chunk", item.first_chunk >= 0, ">= 0"),
+        ("chunks", item.chunks == -1 or item.chunks >= 1, "-1 or >= 1"),
+    )
+    for field, holds, expected in rules:
+        if not holds:
+            raise ValueError(f"{where}.{field}: expected {expected}, got {getattr(item, field)}")
+
+
+def _written(program: Program, shape: Shape, where: str) -> tuple[str, ...]:
+    """Which outputs a program writes: all of an item's part of them, once, or nothing."""
+    tensors = abi.names("tensors")
+    found = []
+    for tensor in ("output", "state_out"):
+        pieces: dict[tuple[int, int, int], int] = defaultdict(int)
+        for name in ("setup", "body", "finish"):
+            for step in getattr(program, name):
+                if step.opcode == "rows_from_ub" and tensors[step.p[0]] == tensor:
+                    _check_moment(step, tensor, name, where)
+                    for piece in _pieces(step, shape):
+                        pieces[piece] += 1
+        rows = shape.key_dim // _SIDE if tensor == "state_out" else 1
+        wanted = [(h, c, r) for h in range(program.heads) for c in range(program.columns // _SIDE) for r in range(rows)]
+        wrong = [piece for piece in wanted if pieces[piece] != 1]
+        if sum(pieces.values()) and wrong:
+            head, column, row = wrong[0]
+            raise ValueError(
+                f"plan.{where}: expected head {head}, columns from {column * _SIDE}, rows from {row * _SIDE} of {tensor} to be "
+                f"written once, got {pieces[wrong[0]]} times"
+            )
+        if sum(pieces.values()):
+            found.append(tensor)
+    return tuple(found)
+
+
+def _check_moment(step: Step, tensor: str, section: str, where: str) -> None:
+    """output: for every chunk; state_out: once, after the last one."""
+    fits = section == "body" and not step.first and not step.last
+    if tensor == "state_out":
+        fits = section == "finish" or (section == "body" and step.last)
+    if not fits:
+        raise ValueError(f"plan.{where}.{section} ({step.label or step.opcode}): expected {tensor} to be written elsewhere")
+
+
+def _pieces(step: Step, shape: Shape) -> list[tuple[int, int, int]]:
+    """(head, block of 16 columns, block of 16 rows) of the item; a chunk's rows are one."""
+    columns = range(step.p[2], step.p[2] + step.count)
+    rows = range(1) if step.p[4] == 0 else range(step.p[5], step.p[5] + (step.p[6] or shape.key_dim // _SIDE))
+    return [(step.p[1], column, row) for column in columns for row in rows]
+
+
+def _verify_cover(tensor: str, pieces: list[tuple[int, int, int, int, int]], sequences: int, shape: Shape) -> None:
+    chunks: dict[tuple[int, int, int], list[tuple[int, int]]] = defaultdict(list)
+    for sequence, head, column, start, end in pieces:
+        chunks[sequence, head, column].append((start, end))
+    for sequence in range(sequences):
+        for head in range(shape.value_heads):
+            for column in range(0, shape.value_dim, _SIDE):
+                found = sorted(chunks[sequence, head, column])
+                ends = [0, *(end for _, end in found)]
+                if not found or ends[-1] != _ENDLESS or [start for start, _ in found] != ends[:-1]:
+                    part = f"{tensor} of sequence {sequence}, head {head}, columns from {column}"
+                    raise ValueError(f"plan.launch.launches: expected {part} to be written once, chunk by chunk, got {found}")

@@ -1,0 +1,145 @@
+"""Whether every read finds what its own buffer holds: runs chunks by ownership of bytes instead of values.
+
+Two buffers may share addresses as long as nobody reads one after the other has been written; that is what is tried here.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hajax.plans.footprint import UNIT, Dims
+from hajax.plans.program import SPACES, Buffer, Program, Step
+from hajax.plans.verify_blocks import Touch, touches
+
+_LONG = 5  # chunks: more than there are stages, and an odd last one
+_SETUP, _FINISH = 0, 63  # moments; chunks lie between them
+_MOMENTS = 64
+Array = np.ndarray[Any, np.dtype[np.int32]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What a step touches in one version of its buffers: blocks of a memory, by the buffer's number."""
+
+    space: str
+    blocks: Any
+    write: bool
+    owner: int
+    kept: bool
+
+
+def verify_lives(program: Program, where: str, dims: Dims) -> None:
+    """Raises ValueError for a read of bytes that another buffer, another chunk or nobody has written."""
+    blocks = _blocks(program)
+    places = {
+        name: [[_places(step, program, dims, odd) for odd in (False, True)] for step in getattr(program, name)]
+        for name in ("setup", "body", "finish")
+    }
+    names = _names(program)
+    for chunks in (1, _LONG):
+        owners = {space: np.full(blocks[space], -1, np.int32) for space in SPACES}
+        for again in (False, True):
+            _item(program, places, owners, chunks, again, where, names)
+            if not again:
+                _forget(program, places, owners)
+
+
+def _blocks(program: Program) -> dict[str, int]:
+    found = dict.fromkeys(SPACES, 0)
+    for buffer in program.buffers:
+        assert buffer.address is not None, "addresses were checked before"
+        second = program.slot_bytes.get(buffer.space, 0) if buffer.versions == 2 else 0
+        found[buffer.space] = max(found[buffer.space], -(-(buffer.address + second + buffer.bytes) // UNIT))
+    return found
+
+
+def _names(program: Program) -> list[str]:
+    return [name for buffer in program.buffers for name in (buffer.name, f"{buffer.name} (odd)")]
+
+
+def _places(step: Step, program: Program, dims: Dims, odd: bool) -> list[_Place]:
+    numbers = {buffer.name: number for number, buffer in enumerate(program.buffers)}
+    found = []
+    for touch in touches(step, program, dims):
+        buffer = program.buffers[numbers[touch.buffer]]
+        second = odd and buffer.versions == 2
+        owner = 2 * numbers[touch.buffer] + second
+        found.append(_Place(buffer.space, _moved(touch, buffer, program, second), touch.write, owner, buffer.kept))
+    return found
+
+
+def _moved(touch: Touch, buffer: Buffer, program: Program, second: bool) -> Any:
+    assert buffer.address is not None, "addresses were checked before"
+    start = (buffer.address + (program.slot_bytes[buffer.space] if second else 0)) // UNIT
+    if isinstance(touch.blocks, slice):
+        return slice(touch.blocks.start + start, touch.blocks.stop + start)
+    return touch.blocks + start
+
+
+def _forget(program: Program, places: dict[str, list[list[list[_Place]]]], owners: dict[str, Array]) -> None:
+    """Between two items of a program only what setup writes for the first one lasts, as long as it is still whole."""
+    for space, owner in owners.items():
+        lasting = np.zeros(owner.shape, bool)
+        for step, (even, _) in zip(program.setup, places["setup"], strict=True):
+            for place in even if step.first else ():
+                if place.write and place.space == space:
+                    lasting[place.blocks] |= owner[place.blocks] == place.owner * _MOMENTS + _SETUP
+        owner[~lasting] = -1
+
+
+def _item(
+    program: Program,
+    places: dict[str, list[list[list[_Place]]]],
+    owners: dict[str, Array],
+    chunks: int,
+    again: bool,
+    where: str,
+    names: Sequence[str],
+) -> None:
+    """One item of so many chunks; `again`: the one before it on the core ran the same program."""
+
+    def section(name: str, pick: Callable[[Step], int | None], moment: Callable[[int], int]) -> None:
+        for number, step in enumerate(getattr(program, name)):
+            chunk = pick(step)
+            if chunk is not None:
+                here = f"{where}.{name}[{number}] ({step.label or step.opcode})"
+                _touch(places[name][number][chunk % 2], owners, moment(chunk), here, names)
+
+    section("setup", lambda step: None if step.first and again else 0, lambda _: _SETUP)
+    for iteration in range(chunks + program.stages - 1):
+
+        def pick(step: Step, iteration: int = iteration) -> int | None:
+            chunk = iteration - step.stage
+            inside = 0 <= chunk < chunks and (chunk == 0 or not step.first) and (chunk == chunks - 1 or not step.last)
+            return chunk if inside else None
+
+        section("body", pick, lambda chunk: chunk + 1)
+    section("finish", lambda _: chunks - 1, lambda _: _FINISH)
+
+
+def _touch(places: Sequence[_Place], owners: dict[str, Array], moment: int, here: str, names: Sequence[str]) -> None:
+    for place in places:
+        mine = place.owner * _MOMENTS
+        owner = owners[place.space]
+        if place.write:
+            owner[place.blocks] = mine + moment
+            continue
+        found = owner[place.blocks]
+        wrong = (found < mine) | (found > mine + moment) if place.kept else found != mine + moment
+        if wrong.any():
+            first = int(np.argmax(wrong))
+            got = int(found[first])
+            raise ValueError(
+                f"{here}: expected {_tell(mine + moment, names)}{' or of an earlier chunk' if place.kept else ''} in "
+                f"{place.space}, got {_tell(got, names)}"
+            )
+
+
+def _tell(owner: int, names: Sequence[str]) -> str:
+    if owner < 0:
+        return "bytes that nobody has written"
+    number, moment = divmod(owner, _MOMENTS)
+    when = {_SETUP: "setup", _FINISH: "finish"}.get(moment, f"chunk {moment - 1}")
+    return f"bytes of {names[number]} of {when}"
