@@ -13,23 +13,21 @@ from hajax.lowering.gates import CHUNK_DECAY, FACTOR_BLOCKS, OUTPUT, READ, WRITE
 from hajax.lowering.system import Inputs, System, inverse_pitch, lower_inverse, lower_scores, place_system, rows_left, zero_above
 from hajax.lowering.tiles import (
     K_GROWS,
-    L0B_PIECE,
     LEFT_MOVES,
     TRANSPOSE,
     Parts,
-    Place,
     copy_out,
     load,
     load_parts,
     multiply,
     parts_in_l1,
     split,
-    split_products,
     vector,
     whole,
 )
 from hajax.plans.program import LOAD, MAP, STATE, Operand, Program
 
+STATE_PIECE = 32  # fractals of the state in L0B at a time, of each part
 STATE_SCALE = 16.0  # the state is kept times this (numerics A4: its low parts stay above fp16's subnormals)
 
 
@@ -123,11 +121,10 @@ def _write_keys(asm: Assembler, basics: Basics, inputs: Inputs, factors: Parts, 
     for head in range(asm.dims.heads):
         tile = asm.buffer("written keys", "L0C", rows * keys * FULL)
         left = load_parts(asm, "A", factors.from_fractal(head * FACTOR_BLOCKS + WRITE), size=rows, label="write factors")
-        for part in (0, 1):
-            multiply(
-                asm, tile, left.part(part), right[asm.dims.key_head(head)], count=rows, n=keys,
-                move_tile=keys, move_left=1, move_right=keys, overwrite=part == 0, label="written keys",
-            )  # fmt: skip
+        multiply(
+            asm, tile, left, right[asm.dims.key_head(head)], count=rows, n=keys,
+            move_tile=keys, move_left=1, move_right=keys, overwrite=True, label="written keys",
+        )  # fmt: skip
         count = rows * keys
         split(asm, basics.negative, tile, whole(weights.written_keys.from_fractal(head * count), count), label="written keys")
 
@@ -145,7 +142,7 @@ def _scale_inverse(asm: Assembler, basics: Basics, system: System, factors: Part
         right = load_parts(
             asm, "B", factors.from_fractal(head * FACTOR_BLOCKS + READ), size=rows, flags=TRANSPOSE, label="read factors"
         )
-        split_products(
+        multiply(
             asm, at(tile, head * count * FULL), columns, right, overwrite=True, label="A2",
             count=rows, m=rows, move_tile=rows, move_left=rows, move_right=1,
         )  # fmt: skip
@@ -166,17 +163,15 @@ def _advance(
     lefts = [
         (rows_left(asm, inputs.keys[key_head], "K"), key_read, "K S"), (rows_left(asm, inputs.queries[key_head], "Q"), query_read, "Q S"),
     ]  # fmt: skip
-    depth = max(1, min(keys, L0B_PIECE // values))  # key blocks of the state in L0B at a time
-    for part in (0, 1):
-        for start in range(0, keys, depth):
-            size = min(depth, keys - start)
-            source = at(own.part(part), start * values * HALF)
-            piece = load(asm, "B", source, size=size * values, flags=TRANSPOSE, label="S")
-            for left, tile, label in lefts:
-                multiply(
-                    asm, tile, at(left, start * HALF), piece, count=rows, n=values, k=size, move_tile=values, move_left=keys,
-                    overwrite=part == 0 and start == 0, label=label,
-                )  # fmt: skip
+    depth = max(1, min(keys, STATE_PIECE // values))  # key blocks of the state in L0B at a time
+    for start in range(0, keys, depth):
+        size = min(depth, keys - start)
+        piece = load_parts(asm, "B", own.from_fractal(start * values), size=size * values, flags=TRANSPOSE, label="S")
+        for left, tile, label in lefts:
+            multiply(
+                asm, tile, at(left, start * HALF), piece, count=rows, n=values, k=size, move_tile=values, move_left=keys,
+                overwrite=start == 0, label=label,
+            )  # fmt: skip
     corrected = _correct(asm, basics, inputs, system, weights, key_read, head)
     update = _update(asm, factors, weights, own, corrected, head)
     _output(asm, basics, system, factors, query_read, corrected, head)
@@ -193,17 +188,18 @@ def _correct(
     steps = {"count": rows, "n": values, "move_tile": values, "mode": K_GROWS, "move_left": rows}
     value = load(asm, "B", inputs.values[head], count=rows, size=values, inner=rows, group=1, flags=TRANSPOSE, label="V")
     inverse = load_parts(asm, "A", system.inverse.from_fractal(head * inverse_pitch(asm)), size=rows * rows, label="A")
-    for part in (0, 1):
-        multiply(asm, tile, inverse.part(part), value, overwrite=part == 0, label="A V", **steps)
+    multiply(asm, tile, inverse, value, overwrite=True, label="A V", **steps)
     between = parts_in_l1(asm, "K S", count)
-    high, low = split(asm, basics.negative, key_read, whole(between, count), used_right=True, label="K S")
+    right = split(asm, basics.negative, key_read, whole(between, count), used_right=True, label="K S")
+    assert right is not None
     read = load_parts(
         asm, "A", weights.read.from_fractal(head * rows * rows), count=rows, size=rows, inner=rows, group=1, label="A2"
     )
-    split_products(asm, tile, read, Parts(high[0], low[0]), overwrite=False, label="A2 K S", **steps)
+    multiply(asm, tile, read, right, label="A2 K S", **steps)
     between = parts_in_l1(asm, "x", count)
-    high, low = split(asm, basics.negative, tile, whole(between, count), used_right=True, label="x")
-    return Parts(high[0], low[0])
+    corrected = split(asm, basics.negative, tile, whole(between, count), used_right=True, label="x")
+    assert corrected is not None
+    return corrected
 
 
 def _update(asm: Assembler, factors: Parts, weights: Weights, own: Parts, corrected: Parts, head: int) -> Operand:
@@ -215,17 +211,15 @@ def _update(asm: Assembler, factors: Parts, weights: Weights, own: Parts, correc
         asm, "A", weights.written_keys.from_fractal(head * rows * keys), count=keys, size=rows, inner=keys, group=1,
         flags=TRANSPOSE, label="written keys^T",
     )  # fmt: skip
-    split_products(
+    multiply(
         asm, tile, left, corrected, overwrite=True, label="written keys^T x",
         count=keys, n=values, k=rows, move_tile=values, move_left=rows,
     )  # fmt: skip
     decay = load_parts(asm, "A", factors.from_fractal(head * FACTOR_BLOCKS + CHUNK_DECAY), label="chunk decay")
-    for part in (0, 1):
-        for start in range(0, count, L0B_PIECE):
-            size = min(L0B_PIECE, count - start)
-            piece = load(asm, "B", at(own.part(part), start * HALF), size=size, flags=TRANSPOSE, label="S")
-            for left_part in (0, 1) if part == 0 else (0,):
-                multiply(asm, at(tile, start * FULL), decay.part(left_part), piece, n=size, label="decay S")
+    for start in range(0, count, STATE_PIECE):
+        size = min(STATE_PIECE, count - start)
+        piece = load_parts(asm, "B", own.from_fractal(start), size=size, flags=TRANSPOSE, label="S")
+        multiply(asm, at(tile, start * FULL), decay, piece, n=size, label="decay S")
     return tile
 
 
@@ -238,31 +232,33 @@ def _output(
     count = rows * values
     tile = asm.buffer("o", "L0C", count * FULL)
     scores = load_parts(asm, "A", system.scores(asm).from_fractal(head * dims.triangle), size=dims.triangle, label="P")
-    split_products(
+    multiply(
         asm, tile, scores, corrected, overwrite=True, label="P x",
         count=rows, n=values, move_tile=values, mode=K_GROWS | LEFT_MOVES,
     )  # fmt: skip
     between = parts_in_l1(asm, "Q S", count)
-    high, low = split(asm, basics.negative, query_read, whole(between, count), used_right=True, label="Q S")
+    right = split(asm, basics.negative, query_read, whole(between, count), used_right=True, label="Q S")
+    assert right is not None
     left = load_parts(asm, "A", factors.from_fractal(head * FACTOR_BLOCKS + OUTPUT), size=rows, label="output factors")
-    split_products(
-        asm, tile, left, Parts(high[0], low[0]), overwrite=False, label="diag Q S",
+    multiply(
+        asm, tile, left, right, label="diag Q S",
         count=rows, n=values, move_tile=values, move_left=1, move_right=values,
     )  # fmt: skip
-    staged = copy_out(asm, tile, count, half=True, label="o")
-    asm.emit("rows_from_ub", src0=staged, count=values, p=(_tensor("output"), head, 0, 2, 0, 0, 0, 2), label="o")
+    staged = asm.buffer("o:UB", "UB", count * HALF)
+    for row in range(rows):  # to column blocks, which go to GM in long copies
+        target, source = at(staged, row * HALF), at(tile, row * values * FULL)
+        asm.emit("c_to_ub16", target, source, count=values, size=1, p=(0, rows - 1), label="o")
+    asm.emit("rows_from_ub", src0=staged, count=values, p=(_tensor("output"), head, 0, 1, 0, 0, 0, 2), label="o")
 
 
 def _store_state(asm: Assembler, basics: Basics, state: Parts, head: int, state_scale: float) -> None:
     """Finish: minus the identity times both parts, times minus one over the scale, to GM."""
     count = asm.dims.keys * asm.dims.values
     tile = asm.buffer("state out", "L0C", count * FULL)
-    for part in (0, 1):
-        for start in range(0, count, L0B_PIECE):
-            size = min(L0B_PIECE, count - start)
-            source = at(state.part(part), (head * count + start) * HALF)
-            piece = load(asm, "B", source, size=size, flags=TRANSPOSE, label="state out")
-            multiply(asm, at(tile, start * FULL), basics.negative, piece, n=size, overwrite=part == 0, label="state out")
+    for start in range(0, count, STATE_PIECE):
+        size = min(STATE_PIECE, count - start)
+        piece = load_parts(asm, "B", state.from_fractal(head * count + start), size=size, flags=TRANSPOSE, label="state out")
+        multiply(asm, at(tile, start * FULL), basics.negative, piece, n=size, overwrite=True, label="state out")
     staged = copy_out(asm, tile, count, half=False, label="state out")
     vector(asm, "muls32", staged, staged, repeats=count * 4, scalar=asm.scalar(-1 / state_scale), label="state out")
     tensor = _tensor("state_out")

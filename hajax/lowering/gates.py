@@ -19,6 +19,7 @@ from hajax.lowering.tiles import (
     copy_out,
     load,
     multiply,
+    parts_in_l1,
     to_l1,
     vector,
 )
@@ -117,9 +118,7 @@ def place_gates(asm: Assembler) -> GateBuffers:
     for target, size in ((diagonals, 4 * heads * rows * HALF), (factor_diagonals, 2 * heads * FACTOR_BLOCKS * HALF)):
         vector(asm, "dup16", target, repeats=size // 256, scalar=zero, label="zeros")
     vector(asm, "dup32", factor_rows, repeats=heads * FACTOR_BLOCKS * 64 // 256, scalar=zero, label="zeros")
-    fractals = heads * FACTOR_BLOCKS
-    high, low = (asm.buffer(f"factors {part}", "L1", fractals * HALF, versions=2) for part in ("high", "low"))
-    return GateBuffers(raw, diagonals, factor_diagonals, factor_rows, Parts(high, low))
+    return GateBuffers(raw, diagonals, factor_diagonals, factor_rows, parts_in_l1(asm, "factors", heads * FACTOR_BLOCKS, versions=2))
 
 
 def load_gates(asm: Assembler, buffers: GateBuffers) -> None:
@@ -179,7 +178,7 @@ def lower_gates(asm: Assembler, basics: Basics, buffers: GateBuffers, *, state_s
     blocks = 4 * heads * rows
     build_diagonals(asm, halves, buffers.diagonals, blocks, "gate")
     in_l1 = asm.buffer("gate diagonals", "L1", blocks * HALF)
-    to_l1(asm, buffers.diagonals, Place(Parts(in_l1, in_l1), 1, blocks), in_l1, label="gate diagonals")
+    to_l1(asm, buffers.diagonals, Place(Parts(in_l1, 0), 1, blocks), in_l1, label="gate diagonals")
     right = load(asm, "B", in_l1, size=blocks, flags=TRANSPOSE, label="gate diagonals")
 
     part_blocks = 2 * heads * rows
@@ -200,7 +199,7 @@ def _segments(asm: Assembler, basics: Basics, right: Operand, part_blocks: int) 
             multiply(asm, target, left, diagonal, n=count, overwrite=True, label="segments")
     staged = copy_out(asm, tile, 4 * count, half=True, label="segments")
     in_l1 = asm.buffer("segments", "L1", 4 * count * HALF)
-    to_l1(asm, staged, Place(Parts(in_l1, in_l1), 1, 4 * count), in_l1, label="segments")
+    to_l1(asm, staged, Place(Parts(in_l1, 0), 1, 4 * count), in_l1, label="segments")
     return load(asm, "A", in_l1, size=4 * count, label="segments")
 
 
@@ -215,17 +214,17 @@ def _ratios(asm: Assembler, basics: Basics, segments: Operand, right: Operand, p
     tile = asm.buffer("exponents", "L0C", heads * triangle * FULL)
     for head in range(heads):
         own = at(tile, head * triangle * FULL)
-        for part in (0, 1):
-            full = at(segments, (2 * part * count + head * rows) * HALF)
-            lower = at(full, count * HALF)
-            log_beta = at(right, (part * part_blocks + count + head * rows) * HALF)
-            multiply(
-                asm, own, lower, last, count=rows, move_left=1, mode=N_GROWS | RIGHT_MOVES, overwrite=part == 0, label="exponents: own block"
-            )
-            multiply(
-                asm, at(own, FULL), full, between, count=rows - 1, n=2, mode=N_GROWS | K_GROWS | RIGHT_MOVES, label="exponents: earlier blocks"
-            )
-            multiply(asm, own, basics.ones, log_beta, count=rows, mode=N_GROWS, label="exponents: ln beta")
+        full = Parts(at(segments, head * rows * HALF), 2 * count)
+        log_beta = Parts(at(right, (count + head * rows) * HALF), part_blocks)
+        multiply(
+            asm, own, full.from_fractal(count), last, count=rows, move_left=1, mode=N_GROWS | RIGHT_MOVES, overwrite=True,
+            label="exponents: own block",
+        )  # fmt: skip
+        multiply(
+            asm, at(own, FULL), full, between, count=rows - 1, n=2, mode=N_GROWS | K_GROWS | RIGHT_MOVES,
+            label="exponents: earlier blocks",
+        )  # fmt: skip
+        multiply(asm, own, basics.ones, log_beta, count=rows, mode=N_GROWS, label="exponents: ln beta")
         multiply(asm, own, basics.negative, masks, count=rows, mode=N_GROWS | RIGHT_MOVES, label="exponents: mask")
     ratios = copy_out(asm, tile, heads * triangle, half=False, label="ratios")
     vector(asm, "exp32", ratios, ratios, repeats=heads * triangle * FULL // 256, label="ratios")
@@ -247,15 +246,12 @@ def _factors(
     count, width = heads * rows, 2 * rows + 1
     sums = load(asm, "B", basics.sums, size=rows * width, flags=TRANSPOSE, label="sums")
     tile = asm.buffer("sums", "L0C", heads * width * FULL)
-    for part in (0, 1):
-        full = at(segments, 2 * part * count * HALF)
-        multiply(
-            asm, tile, full, sums, count=heads, n=width, k=rows, move_tile=width, move_left=rows, overwrite=part == 0, label="sums"
-        )
-        log_beta = at(right, (part * part_blocks + count) * HALF)
-        multiply(
-            asm, at(tile, rows * FULL), basics.ones, log_beta, count=heads, n=rows, move_tile=width, move_right=rows, label="sums: ln beta"
-        )
+    full, log_beta = Parts(segments, 2 * count), Parts(at(right, count * HALF), part_blocks)
+    multiply(asm, tile, full, sums, count=heads, n=width, k=rows, move_tile=width, move_left=rows, overwrite=True, label="sums")
+    multiply(
+        asm, at(tile, rows * FULL), basics.ones, log_beta, count=heads, n=rows, move_tile=width, move_right=rows,
+        label="sums: ln beta",
+    )  # fmt: skip
     staged = copy_out(asm, tile, heads * width, half=False, label="sums")
     factors, lanes16 = buffers.factor_rows, asm.mask((1 << 16) - 1)
     for head in range(heads):  # all rows of a fractal are equal: the first one is taken, eight lanes of each at a time
@@ -278,7 +274,4 @@ def _factors(
     blocks = heads * FACTOR_BLOCKS
     halves = high_and_low(asm, factors, blocks * 16 // 64, "factors")
     build_diagonals(asm, halves, buffers.factor_diagonals, 2 * blocks, "factor")
-    for part in (0, 1):
-        target = buffers.factors.part(part)
-        place = Place(buffers.factors, 1, blocks, source_start=part * blocks)
-        to_l1(asm, buffers.factor_diagonals, place, target, label="factors")
+    to_l1(asm, buffers.factor_diagonals, Place(buffers.factors, 1, 2 * blocks), buffers.factors.high, label="factors")

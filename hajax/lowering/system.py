@@ -21,7 +21,6 @@ from hajax.lowering.tiles import (
     multiply,
     parts_in_l1,
     split,
-    split_products,
     vector,
     whole,
 )
@@ -123,16 +122,14 @@ def _substitute(asm: Assembler, basics: Basics, system: System, blocks: int) -> 
     heads, triangle, rows = asm.dims.heads, asm.dims.triangle, asm.dims.rows
     selector = load(asm, "B", basics.selector, size=8, flags=TRANSPOSE, label="selector")
     spread = asm.buffer("spread", "L0C", 8 * blocks * FULL)
-    for part in (0, 1):
-        left = asm.buffer("diagonal blocks:A", "L0A", blocks * HALF)
-        for head in range(heads):
-            source = at(system.triangles.part(part), head * triangle * HALF)
-            load(
-                asm, "A", source, count=rows, group=2, flags=DISTANCE_GROWS, target=at(left, head * rows * HALF), label="diagonal blocks"
-            )
-        multiply(
-            asm, spread, left, selector, count=8, m=blocks, move_tile=blocks, move_right=1, overwrite=part == 0, label="spread"
-        )
+    left = Parts(asm.buffer("diagonal blocks:A", "L0A", 2 * blocks * HALF), blocks)
+    for head in range(heads):
+        source = system.triangles.from_fractal(head * triangle)
+        target = left.from_fractal(head * rows)
+        load_parts(asm, "A", source, count=rows, group=2, flags=DISTANCE_GROWS, target=target, label="diagonal blocks")
+    multiply(
+        asm, spread, left, selector, count=8, m=blocks, move_tile=blocks, move_right=1, overwrite=True, label="spread"
+    )
     lanes = copy_out(asm, spread, 8 * blocks, half=False, label="spread")
     identity = asm.buffer("identity", "L0C", blocks * FULL)
     right = load(asm, "B", _negative_in_l1(basics), count=blocks, size=1, group=0, flags=TRANSPOSE, label="identity")
@@ -158,20 +155,20 @@ def _merge_16(asm: Assembler, basics: Basics, system: System) -> None:
     """T[1,0] = T[1,1] N[1,0] T[0,0] and the same one 32-block further on."""
     heads, triangle = asm.dims.heads, asm.dims.triangle
     count = 2 * heads
-    below = [asm.buffer(f"N 16 {part}:A", "L0A", count * HALF) for part in ("high", "low")]
-    for part in (0, 1):
-        for head in range(heads):
-            source = at(system.triangles.part(part), (head * triangle + 1) * HALF)
-            load(asm, "A", source, count=2, group=7, target=at(below[part], 2 * head * HALF), label="N 16")
+    below = Parts(asm.buffer("N 16:A", "L0A", 2 * count * HALF), count)
+    for head in range(heads):
+        source = system.triangles.from_fractal(head * triangle + 1)
+        load_parts(asm, "A", source, count=2, group=7, target=below.from_fractal(2 * head), label="N 16")
     upper = load_parts(asm, "B", system.inverse, count=count, group=10, flags=TRANSPOSE, label="T 00")
     lower = load_parts(asm, "A", system.inverse.from_fractal(5), count=count, group=10, label="T 11")
     tile = asm.buffer("N T 16", "L0C", count * FULL)
     steps = {"count": count, "move_tile": 1, "move_left": 1, "move_right": 1}
-    split_products(asm, tile, Parts(below[0], below[1]), upper, overwrite=True, label="N T 16", **steps)
+    multiply(asm, tile, below, upper, overwrite=True, label="N T 16", **steps)
     between = parts_in_l1(asm, "N T 16", count)
-    high, low = split(asm, basics.negative, tile, whole(between, count), used_right=True, label="N T 16")
+    right = split(asm, basics.negative, tile, whole(between, count), used_right=True, label="N T 16")
+    assert right is not None
     merged = asm.buffer("T 10", "L0C", count * FULL)
-    split_products(asm, merged, lower, Parts(high[0], low[0]), overwrite=True, label="T 10", **steps)
+    multiply(asm, merged, lower, right, overwrite=True, label="T 10", **steps)
     split(asm, basics.negative, merged, (Place(system.inverse, count, 1, 4, 10),), label="T 10")
 
 
@@ -185,18 +182,18 @@ def _merge_32(asm: Assembler, basics: Basics, system: System) -> None:
         upper = load_parts(
             asm, "B", system.inverse.from_fractal(head * pitch), group=4, flags=TRANSPOSE, label="T upper", **block
         )
-        split_products(
+        multiply(
             asm, at(tile, 4 * head * FULL), below, upper, overwrite=True, label="N T 32",
             count=2, n=2, k=2, move_tile=2, move_left=2,
         )  # fmt: skip
     between = parts_in_l1(asm, "N T 32", 4 * heads)
-    high, low = split(asm, basics.negative, tile, whole(between, 4 * heads), used_right=True, label="N T 32")
+    right = split(asm, basics.negative, tile, whole(between, 4 * heads), used_right=True, label="N T 32")
+    assert right is not None
     merged = asm.buffer("T 20", "L0C", 4 * heads * FULL)
     for head in range(heads):
         lower = load_parts(asm, "A", system.inverse.from_fractal(head * pitch + 10), count=2, size=2, group=4, label="T lower")
-        right = Parts(at(high[0], 4 * head * HALF), at(low[0], 4 * head * HALF))
-        split_products(
-            asm, at(merged, 4 * head * FULL), lower, right, overwrite=True, label="T 20",
+        multiply(
+            asm, at(merged, 4 * head * FULL), lower, right.from_fractal(4 * head), overwrite=True, label="T 20",
             count=2, n=2, mode=K_GROWS, move_tile=2, move_left=2,
         )  # fmt: skip
     places = tuple(Place(system.inverse, 2, 2, head * pitch + 8, 4, 4 * head) for head in range(heads))

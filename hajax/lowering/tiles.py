@@ -16,10 +16,15 @@ L0B_PIECE = 32  # fractals that are taken to L0B at a time: 16 KiB
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A matrix as its high and low fp16 parts."""
+    """A matrix as high and low fp16 parts: where the high one starts, and how many fractals further on the low one does."""
 
     high: Operand
-    low: Operand
+    distance: int
+
+    @property
+    def low(self) -> Operand:
+        """Where the low part starts."""
+        return at(self.high, self.distance * HALF)
 
     def part(self, number: int) -> Operand:
         """0: the high one, 1: the low one."""
@@ -27,7 +32,10 @@ class Parts:
 
     def from_fractal(self, number: int) -> "Parts":
         """Both parts from one of their fractals on."""
-        return Parts(at(self.high, number * HALF), at(self.low, number * HALF))
+        return Parts(at(self.high, number * HALF), self.distance)
+
+
+Matrix = Operand | Parts
 
 
 def load(
@@ -39,25 +47,46 @@ def load(
     size: int = 1,
     inner: int = 1,
     group: int = 0,
-    target_group: int | None = None,
     flags: int = 0,
     label: str = "",
     target: Operand | None = None,
 ) -> Operand:
     """`count` groups of `size` fractals from L1 to L0A or L0B (`side` "A" or "B"), to a new buffer when no target is given."""
-    target_group = size if target_group is None else target_group
     if target is None:
-        target = asm.buffer(f"{label}:{side}", f"L0{side}", ((count - 1) * target_group + size) * HALF)
-    p = (inner, group & 255, group >> 8, target_group, flags)
+        target = asm.buffer(f"{label}:{side}", f"L0{side}", count * size * HALF)
+    p = (inner, group & 255, group >> 8, size, flags)
     asm.emit(f"load_{side.lower()}", target, source, count=count, size=size, p=p, label=f"{label} to L0{side}")
+    return target
+
+
+def load_parts(
+    asm: Assembler,
+    side: str,
+    source: Parts,
+    *,
+    count: int = 1,
+    size: int = 1,
+    inner: int = 1,
+    group: int = 0,
+    flags: int = 0,
+    label: str = "",
+    target: Parts | None = None,
+) -> Parts:
+    """As `load`, both parts in one step, to a new buffer that holds one behind the other when no target is given."""
+    if target is None:
+        fractals = count * size
+        target = Parts(asm.buffer(f"{label}:{side}", f"L0{side}", 2 * fractals * HALF), fractals)
+    low = source.distance
+    p = (inner, group & 255, group >> 8, size, flags, low & 255, low >> 8, target.distance)
+    asm.emit(f"load_{side.lower()}", target.high, source.high, count=count, size=size, p=p, label=f"{label} to L0{side}")
     return target
 
 
 def multiply(
     asm: Assembler,
     tile: Operand,
-    left: Operand,
-    right: Operand,
+    left: Matrix,
+    right: Matrix,
     *,
     count: int = 1,
     m: int = 1,
@@ -70,10 +99,15 @@ def multiply(
     mode: int = 0,
     label: str = "",
 ) -> None:
-    """`count` products of m x k by k x n blocks of 16, added to `tile` in L0C unless they overwrite it."""
+    """`count` products of m x k by k x n blocks of 16, added to `tile` in L0C unless they overwrite it.
+
+    Operands in two parts make rounds of products: high high, high low, low high; low low is below the others' rounding.
+    """
     flags = mode | (OVERWRITE if overwrite else 0)
-    p = (m, n, k, move_tile, move_left, move_right, flags)
-    asm.emit("mmad", tile, left, right, count=count, p=p, label=label)
+    left_low, left_high = (left.distance, left.high) if isinstance(left, Parts) else (0, left)
+    right_low, right_high = (right.distance, right.high) if isinstance(right, Parts) else (0, right)
+    p = (m, n, k, move_tile, move_left, move_right, flags, left_low)
+    asm.emit("mmad", tile, left_high, right_high, count=count, index=right_low, p=p, label=label)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,31 +155,34 @@ def copy_out(asm: Assembler, tile: Operand, fractals: int, *, half: bool, label:
 
 def split(
     asm: Assembler, negative: Operand, tile: Operand, places: tuple[Place, ...], *, label: str, used_right: bool = False
-) -> tuple[list[Operand], list[Operand]]:
+) -> Parts | None:
     """High and low parts of a tile of L0C, to L1. `negative`: minus the identity, in L0A.
 
-    Returns both parts in L0B (each fractal as a right operand takes it), in pieces of at most L0B_PIECE fractals; the low
-    part's only when `used_right`.
+    When `used_right`, returns both parts in L0B, each fractal as a right operand takes it; for tiles of one place that L0B
+    takes in one piece.
     """
     fractals = sum(place.fractals for place in places)
-    pieces: tuple[list[Operand], list[Operand]] = ([], [])
+    kept = None
+    if used_right:
+        assert len(places) == 1 and fractals <= L0B_PIECE
+        kept = Parts(asm.buffer(f"{label}:B", "L0B", 2 * fractals * HALF), fractals)
     for part in (0, 1):
         name = f"{label} {'low' if part else 'high'}"
         staged = copy_out(asm, tile, fractals, half=True, label=name)
         for place in places:
             to_l1(asm, staged, place, place.target.part(part), label=name)
-        if part == 1 and not used_right:
+        if part == 1 and kept is None:
             break
         for source_start, place in _pieces(places):
             source = at(place.target.part(part), place.start * HALF)
             piece = load(
-                asm, "B", source, count=place.count, size=place.size, group=place.distance, flags=TRANSPOSE, label=name
-            )
-            pieces[part].append(piece)
+                asm, "B", source, count=place.count, size=place.size, group=place.distance, flags=TRANSPOSE, label=name,
+                target=None if kept is None else kept.part(part),
+            )  # fmt: skip
             if part == 0:
                 rest = at(tile, source_start * FULL)
                 multiply(asm, rest, negative, piece, n=place.fractals, label=f"{label} less its high part")
-    return pieces
+    return kept
 
 
 def _pieces(places: tuple[Place, ...]) -> list[tuple[int, Place]]:
@@ -161,35 +198,9 @@ def _pieces(places: tuple[Place, ...]) -> list[tuple[int, Place]]:
     return found
 
 
-def split_products(
-    asm: Assembler,
-    tile: Operand,
-    left: Parts,
-    right: Parts,
-    *,
-    overwrite: bool,
-    label: str,
-    **shape: int,
-) -> None:
-    """left times right by three products: high high, high low, low high."""
-    for number, (a, b) in enumerate(((left.high, right.high), (left.high, right.low), (left.low, right.high))):
-        multiply(asm, tile, a, b, overwrite=overwrite and number == 0, label=label, **shape)
-
-
 def parts_in_l1(asm: Assembler, name: str, fractals: int, *, versions: int = 1, kept: bool = False) -> Parts:
     """Room for both parts of a matrix in L1."""
-    high, low = (
-        asm.buffer(f"{name} {part}", "L1", fractals * HALF, versions=versions, kept=kept) for part in ("high", "low")
-    )
-    return Parts(high, low)
-
-
-def load_parts(asm: Assembler, side: str, source: Parts, *, label: str, **shape: int) -> Parts:
-    """Both parts to L0A or L0B."""
-    high, low = (
-        load(asm, side, source.part(part), label=f"{label} {'low' if part else 'high'}", **shape) for part in (0, 1)
-    )
-    return Parts(high, low)
+    return Parts(asm.buffer(name, "L1", 2 * fractals * HALF, versions=versions, kept=kept), fractals)
 
 
 def vector(
