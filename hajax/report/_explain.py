@@ -1,26 +1,80 @@
 """Renders a plan and the notes its passes left."""
 
-from hajax.plans import Plan
+from collections import Counter
+
+from hajax.plans import Fused, Packed, Plan, Programs, opened
+from hajax.plans.program import SPACES, Launch, Program
+from hajax.plans.wire_programs import peak_bytes
 
 
 def summary(plan: Plan) -> str:
     """One line: what runs, cut how, on what."""
-    shape, launch = plan.shape, plan.launch
+    shape = plan.shape
     tokens = "any length" if shape.tokens is None else f"T={shape.tokens}"
-    how = f"chunk {launch.chunk}, {launch.group} value heads a task, {launch.column_blocks} column blocks"
-    if shape.tokens is not None and shape.tokens <= launch.token_steps * shape.sequences:
-        how = "token by token"
+    match plan.launch:
+        case Fused():
+            how = _fused(plan, plan.launch)
+        case Programs() | Packed():
+            how = _programs(plan)
     return (
         f"{plan.mechanism.name} {tokens} heads {shape.key_heads}/{shape.value_heads} dims {shape.key_dim}x{shape.value_dim} "
-        f"{shape.input_dtype}: {plan.schedule} on {launch.isa}, {how}, {launch.workers} threads, "
-        f"{launch.scratch_bytes / 1024:.0f} KiB scratch a thread"
+        f"{shape.input_dtype}: {plan.schedule} on {how}"
     )
 
 
 def explain(plan: Plan) -> str:
     """What each pass chose, what it beat and what it saved; every figure is modelled unless it is a size."""
+    plan = opened(plan)
     lines = [summary(plan), f"planner version {plan.version}, target {plan.target}"]
+    if isinstance(plan.launch, Programs):
+        lines += [_launch(number, launch) for number, launch in enumerate(plan.launch.launches)]
+        lines += [_program(number, program) for number, program in enumerate(plan.launch.programs)]
     for note in plan.notes:
         beaten = f"; instead of {note.beaten}" if note.beaten else ""
         lines.append(f"  {note.by}: {note.choice}{beaten} ({note.saved})")
     return "\n".join(lines)
+
+
+def _fused(plan: Plan, launch: Fused) -> str:
+    shape = plan.shape
+    how = f"chunk {launch.chunk}, {launch.group} value heads a task, {launch.column_blocks} column blocks"
+    if shape.tokens is not None and shape.tokens <= launch.token_steps * shape.sequences:
+        how = "token by token"
+    return f"{launch.isa}, {how}, {launch.workers} threads, {launch.scratch_bytes / 1024:.0f} KiB scratch a thread"
+
+
+def _programs(plan: Plan) -> str:
+    launch = opened(plan).launch
+    assert isinstance(launch, Programs), "packed programs open as programs"
+    cores = max(len(one.cores) for one in launch.launches)
+    items = sum(len(core) for one in launch.launches for core in one.cores)
+    kinds = ", ".join(f"{p.heads} heads x {p.columns} columns" for p in launch.programs)
+    counted = f"{_count(len(launch.launches), 'launch', 'launches')}, {_count(items, 'item')} on {_count(cores, 'core')}"
+    return f"{plan.target}, chunk {launch.chunk}, {counted} ({kinds})"
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _launch(number: int, launch: Launch) -> str:
+    """How many items the cores have: "4 on cores 0-7, 3 on cores 8-9" in the order of the cores."""
+    loads = [Counter(item.program for item in core) for core in launch.cores]
+    runs: list[tuple[Counter[int], int, int]] = []
+    for core, load in enumerate(loads):
+        if runs and runs[-1][0] == load:
+            runs[-1] = (load, runs[-1][1], core)
+        else:
+            runs.append((load, core, core))
+    told = []
+    for load, first, last in runs:
+        items = " + ".join(f"{count} of program {program}" for program, count in sorted(load.items())) or "nothing"
+        told.append(f"{items} on core{'' if first == last else 's'} {first if first == last else f'{first}-{last}'}")
+    return f"launch {number}, items in order: {', '.join(told)}"
+
+
+def _program(number: int, program: Program) -> str:
+    steps = f"{len(program.setup)} setup, {len(program.body)} body and {len(program.finish)} finish steps"
+    peaks = peak_bytes(program)
+    used = ", ".join(f"{space} {peaks[space] / 1024:.1f}" for space in SPACES if peaks[space])
+    return f"program {number}: {program.heads} heads x {program.columns} columns, {steps}; peak KiB: {used}"
