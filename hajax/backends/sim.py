@@ -5,10 +5,9 @@ Counts are exact; cycles, time and energy are modelled, never measured. HAJAX_SI
 
 import dataclasses
 import functools
-import json
 import math
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -30,7 +29,8 @@ from hajax.backends._compiler import (
     link_flags,
     parameters,
 )
-from hajax.backends.library import Library, LibraryError, check_present, usable_cpus
+from hajax.backends._runs import SimFault, SimOptions, SimRun, check_status, last_error, options_struct, run_of, timeline
+from hajax.backends.library import Library, LibraryError, check_present
 from hajax.targets import NpuTarget
 
 __all__ = [
@@ -45,38 +45,6 @@ _INTEGERS = {
     for sign in ("", "u")
     for bits in (8, 16, 32, 64)
 }
-
-
-class SimFault(RuntimeError):
-    """A check of the emulator failed: `check` is its name in checks.def, `text` the whole message."""
-
-    def __init__(self, check: str, text: str) -> None:
-        super().__init__(text)
-        self.check = check
-        self.text = text
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class SimOptions:
-    """How a kernel is run. Neither results nor counts depend on `threads` (None: one for each CPU).
-
-    counts_only: no arithmetic, no data moved. auto_barriers: barriers between dependent vector instructions, as the device
-    compiler can put them. warm_l2: L2 keeps what earlier launches on the same `Device` left. timeline: keep what
-    `timeline(run)` needs, some 64 bytes an instruction.
-    """
-
-    threads: int | None = None
-    check_races: bool = True
-    check_written: bool = True
-    counts_only: bool = False
-    fatal_saturation: bool = False
-    auto_barriers: bool = False
-    warm_l2: bool = False
-    timeline: bool = True
-
-    def __post_init__(self) -> None:
-        if self.threads is not None and not 1 <= self.threads <= 1 << 16:
-            raise ValueError(f"SimOptions.threads: expected None or a positive integer, got {self.threads!r}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -110,28 +78,6 @@ class Buffer:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class SimRun:
-    """What a run did.
-
-    arrays: the array arguments after it, in order; unwritten: for each, how many bytes nothing ever wrote (they read 0xff).
-    counts: exact, over all cores: names of counts.def, bytes by path, `<path>_transfers`, instructions by name,
-    `<pipe>_instructions`. core_counts: the same for each core. timing: modelled, by timing.def.
-    busy_cycles: modelled, for each core by pipe.
-    """
-
-    kernel: str
-    target: str
-    blocks: int
-    arrays: tuple[np.ndarray, ...]
-    unwritten: tuple[int, ...]
-    counts: Mapping[str, int]
-    core_counts: tuple[Mapping[str, int], ...]
-    timing: Mapping[str, float]
-    busy_cycles: tuple[Mapping[str, float], ...]
-    _result: Any = dataclasses.field(repr=False, compare=False)
-
-
 def open_sim_library() -> Library:
     """The emulator's library for this process. Raises LibraryError with the reason when it cannot be used."""
     return _open(library_path())
@@ -158,10 +104,10 @@ class Device:
     def __init__(self, target: str | NpuTarget = "ascend310p1") -> None:
         self.target = target if isinstance(target, str) else target.name
         self._library = open_sim_library()
-        self._table = _table(self._library, target)
+        self._table = target_table(self._library, target)
         handle = self._library.lib.hajax_sim_device_open(self._table)
         if handle == self._library.ffi.NULL:
-            raise LibraryError(f"target {self.target}: {_last_error(self._library)}")
+            raise LibraryError(f"target {self.target}: {last_error(self._library)}")
         self._handle = handle
         self._close = weakref.finalize(self, self._library.lib.hajax_sim_device_close, handle)
 
@@ -190,7 +136,7 @@ class Device:
             raise ValueError(f"expected an array of numbers with at least one element, got {dtype} of shape {output.shape}")
         address = self._library.lib.hajax_sim_allocate(self._live(), output.nbytes)
         if address == 0:
-            raise MemoryError(_last_error(self._library))
+            raise MemoryError(last_error(self._library))
         return Buffer(int(address), output.shape, dtype)
 
     def get(self, buffer: Buffer) -> np.ndarray:
@@ -216,41 +162,20 @@ class Device:
         _check_parameters(Path(library), kernel, words)
         loaded = _Loaded(self._library, Path(library), kernel)
         handle = self._launch(loaded, kernel, words, blocks, options or SimOptions())
-        return self._run_of(handle, loaded, kernel)
+        return run_of(self._library, handle, kernel, self.target, loaded)
 
     def _launch(self, loaded: "_Loaded", kernel: str, words: list[int], blocks: int, options: SimOptions) -> Any:
         ffi, lib = self._library.ffi, self._library.lib
         if not 1 <= blocks <= self._table.ai_cores:
             raise ValueError(f"blocks: expected 1 to {self._table.ai_cores}, the AI cores of {self.target}, got {blocks!r}")
-        settings = dataclasses.asdict(options)
-        settings["threads"] = options.threads or usable_cpus()
         result = ffi.new("hj_sim_result **")
         self._check(
             lib.hajax_sim_launch(
                 self._live(), loaded.function, kernel.encode(), blocks, ffi.new("uint64_t[]", words), len(words),
-                ffi.new("hj_sim_options *", settings), result,
+                options_struct(self._library, options), result,
             )
         )  # fmt: skip
         return result[0]
-
-    def _run_of(self, handle: Any, loaded: "_Loaded", kernel: str) -> SimRun:
-        ffi, lib = self._library.ffi, self._library.lib
-        result = _Result(self._library, handle, loaded)
-        if (check := lib.hajax_sim_result_check(handle)) != ffi.NULL:
-            raise SimFault(ffi.string(check).decode(), ffi.string(lib.hajax_sim_result_fault(handle)).decode(errors="replace"))
-        blocks = int(lib.hajax_sim_result_blocks(handle))
-        structs = [ffi.new("hj_sim_counts *") for _ in range(blocks + 1)]
-        for core, struct in enumerate(structs, -1):
-            self._check(lib.hajax_sim_result_counts(handle, core, struct))
-        timing = ffi.new("double[]", abi.constant("HJ_TIMINGS"))
-        self._check(lib.hajax_sim_result_timing(handle, timing))
-        total, *cores = map(_counts, structs)
-        return SimRun(
-            kernel=kernel, target=self.target, blocks=blocks, arrays=(), unwritten=(), counts=total, core_counts=tuple(cores),
-            timing={str(row[1]): float(timing[int(row[0])]) for row in abi.rows("timing")},
-            busy_cycles=tuple({str(p[1]): float(s.busy_cycles[int(p[0])]) for p in abi.rows("pipes")} for s in structs[1:]),
-            _result=result,
-        )  # fmt: skip
 
     def _live(self) -> Any:
         if not self._close.alive:
@@ -258,10 +183,7 @@ class Device:
         return self._handle
 
     def _check(self, status: int) -> None:
-        if status != 0:
-            name = abi.table("statuses")(status).name
-            kind = ValueError if name == "bad_call" else LibraryError
-            raise kind(f"{name}: {_last_error(self._library)}")
+        check_status(self._library, status)
 
 
 class _Loaded:
@@ -273,20 +195,12 @@ class _Loaded:
             raise FileNotFoundError(f"kernel library: no file {path}")
         handle = lib.hajax_sim_library_open(str(path.absolute()).encode())
         if handle == library.ffi.NULL:
-            raise LibraryError(f"kernel library: {_last_error(library)}")
+            raise LibraryError(f"kernel library: {last_error(library)}")
         self._close = weakref.finalize(self, lib.hajax_sim_library_close, handle)
         self.function = int(lib.hajax_sim_function(handle, kernel.encode()))
         if self.function == 0:
             known = ", ".join(parameters(path) or ()) or f'an extern "C" __global__ __aicore__ function in {path}'
             raise ValueError(f"kernel: expected {known}, got {kernel!r}")
-
-
-class _Result:
-    """A launch's record in the library."""
-
-    def __init__(self, library: Library, handle: Any, loaded: _Loaded) -> None:
-        self.library, self.handle, self.loaded = library, handle, loaded
-        weakref.finalize(self, library.lib.hajax_sim_result_close, handle)
 
 
 def run(
@@ -310,17 +224,6 @@ def run(
     return dataclasses.replace(done, arrays=arrays, unwritten=unwritten)
 
 
-def timeline(run: SimRun) -> str:
-    """A run as Chrome trace JSON, for Perfetto: one track a pipe a core, flags as arrows, modelled times."""
-    result = run._result
-    trace = result.library.lib.hajax_sim_result_trace(result.handle)
-    if trace == result.library.ffi.NULL:
-        raise ValueError(f"timeline: {_last_error(result.library)}; SimOptions(timeline=True) keeps it")
-    text = result.library.ffi.string(trace).decode(errors="replace")
-    json.loads(text)  # what leaves here is JSON
-    return str(text)
-
-
 def diagnose() -> dict[str, Any]:
     """For `hajax doctor`: the emulator's library and the compiler that kernels are built with, or why they cannot be used."""
     facts: dict[str, Any] = {"path": str(library_path())}
@@ -337,11 +240,7 @@ def diagnose() -> dict[str, Any]:
     return facts
 
 
-def _last_error(library: Library) -> str:
-    return str(library.ffi.string(library.lib.hajax_sim_last_error()).decode(errors="replace"))
-
-
-def _table(library: Library, target: str | NpuTarget) -> Any:
+def target_table(library: Library, target: str | NpuTarget) -> Any:
     """The hj_target of a name or of a value."""
     if isinstance(target, str):
         table = library.lib.hajax_sim_target(target.encode())
@@ -398,12 +297,3 @@ def _check_parameters(library: Path, kernel: str, words: Sequence[int]) -> None:
         if not low <= value <= high:
             shown = value if value <= high or value < _WORD >> 1 else value - _WORD
             raise ValueError(f"arguments[{number}]: {kernel} declares {parameter}: expected {low} to {high}, got {shown}")
-
-
-def _counts(struct: Any) -> dict[str, int]:
-    found = {str(row[1]): int(struct.counts[int(row[0])]) for row in abi.rows("counts")}
-    for row in abi.rows("paths"):
-        found[str(row[1])] = int(struct.path_bytes[int(row[0])])
-        found[f"{row[1]}_transfers"] = int(struct.path_transfers[int(row[0])])
-    found |= {str(row[1]): int(struct.instructions[int(row[0])]) for row in abi.rows("instructions")}
-    return found | {f"{row[1]}_instructions": int(struct.pipe_instructions[int(row[0])]) for row in abi.rows("pipes")}

@@ -1,4 +1,7 @@
 // The functions of hajax/abi/sim.h: arguments checked, exceptions turned into a status and the thread's last error.
+// hajax_sim_execute and its kin, which need the kernel too, are in native/sim.
+#include "native/emulator/interface.h"
+
 #include <string.h>
 
 #include <memory>
@@ -9,7 +12,6 @@
 #include <vector>
 
 #include "hajax/abi/sim.h"
-#include "native/emulator/acl/device.h"
 #include "native/emulator/acl/kernel.h"
 #include "native/emulator/acl/runtime.h"
 #include "native/emulator/timing/cost.h"
@@ -21,12 +23,6 @@ namespace emulator = hajax::emulator;
 struct hj_sim_device {
   explicit hj_sim_device(const hj_target& target) : device(target) {}
   emulator::Device device;
-};
-
-struct hj_sim_result {
-  hj_target target;
-  std::unique_ptr<emulator::Run> run;
-  std::string trace;
 };
 
 namespace {
@@ -87,22 +83,6 @@ const uint8_t* checked_range(hj_sim_device* device, uint64_t address, int64_t by
   return pointer;
 }
 
-emulator::RunOptions run_options(const hj_sim_options& from) {
-  emulator::RunOptions to;
-  if (from.threads < 1) {
-    throw std::invalid_argument("threads: expected at least 1, got " + std::to_string(from.threads));
-  }
-  to.core.threads = from.threads;
-  to.core.check_races = from.check_races != 0;
-  to.core.check_written = from.check_written != 0;
-  to.core.counts_only = from.counts_only != 0;
-  to.core.fatal_saturation = from.fatal_saturation != 0;
-  to.core.auto_barriers = from.auto_barriers != 0;
-  to.warm_l2 = from.warm_l2 != 0;
-  to.timeline = from.timeline != 0;
-  return to;
-}
-
 void add(const emulator::CoreCounts& from, const emulator::CoreTiming* timing, hj_sim_counts* to) {
   for (int i = 0; i < emulator::kCounts; ++i) {
     const bool peak = strncmp(kCountNames[i], "peak_", 5) == 0;
@@ -122,6 +102,28 @@ void add(const emulator::CoreCounts& from, const emulator::CoreTiming* timing, h
 }
 
 }  // namespace
+
+namespace hajax::emulator {
+
+void set_last_error(std::string text) { last_error = std::move(text); }
+
+RunOptions run_options(const hj_sim_options& from) {
+  RunOptions to;
+  if (from.threads < 1) {
+    throw std::invalid_argument("threads: expected at least 1, got " + std::to_string(from.threads));
+  }
+  to.core.threads = from.threads;
+  to.core.check_races = from.check_races != 0;
+  to.core.check_written = from.check_written != 0;
+  to.core.counts_only = from.counts_only != 0;
+  to.core.fatal_saturation = from.fatal_saturation != 0;
+  to.core.auto_barriers = from.auto_barriers != 0;
+  to.warm_l2 = from.warm_l2 != 0;
+  to.timeline = from.timeline != 0;
+  return to;
+}
+
+}  // namespace hajax::emulator
 
 const char* hajax_sim_abi_digest() { return HAJAX_ABI_DIGEST; }
 const char* hajax_sim_last_error() { return last_error.c_str(); }
@@ -222,7 +224,7 @@ int32_t hajax_sim_launch(hj_sim_device* device, uint64_t function, const char* k
     auto made = std::make_unique<hj_sim_result>();
     made->target = device->device.target();
     made->run = device->device.run(function, &checked(kernel, "kernel"), blocks, std::move(words),
-                                   run_options(checked(options, "options")));
+                                   emulator::run_options(checked(options, "options")));
     *result = made.release();
   });
 }

@@ -19,6 +19,8 @@ namespace {
 
 constexpr int kMostThreads = 256;
 
+thread_local Runtime* session_runtime = nullptr;
+
 thread_local std::string recent;  // not yet asked for
 thread_local std::string shown;   // what aclGetRecentErrMsg returned last
 
@@ -80,9 +82,34 @@ void need(const void* pointer, const char* name) {
 }
 
 Runtime& Runtime::instance() {
+  if (session_runtime != nullptr) return *session_runtime;
   static auto* const runtime = new Runtime();
   return *runtime;
 }
+
+RunOptions environment_options() {
+  RunOptions how;
+  how.core.threads = threads();
+  how.core.check_races = how.core.check_written = !flag("HAJAX_SIM_FAST");
+  how.core.auto_barriers = flag("HAJAX_SIM_AUTO_BARRIERS");
+  how.warm_l2 = true;
+  return how;
+}
+
+Session::Session(const hj_target& chip, const RunOptions& how)
+    : own_(chip, how), before_(session_runtime), context_before_(thread_context) {
+  session_runtime = &own_;
+  thread_context = 0;
+}
+
+Session::~Session() {
+  session_runtime = before_;
+  thread_context = context_before_;
+  own_.close_device();
+}
+
+Runtime::Runtime(const hj_target& chip, const RunOptions& how)
+    : target(&chip), soc_name("emulated"), options(how), keep_runs(true) {}
 
 Runtime::Runtime() {
   try {
@@ -94,10 +121,7 @@ Runtime::Runtime() {
       throw std::invalid_argument("HAJAX_SIM_TARGET: expected one of " + known + ", got \"" + name + "\"");
     }
     soc_name = soc_name_of(name);
-    options.core.threads = threads();
-    options.core.check_races = options.core.check_written = !flag("HAJAX_SIM_FAST");
-    options.warm_l2 = true;
-    options.core.auto_barriers = flag("HAJAX_SIM_AUTO_BARRIERS");
+    options = environment_options();
     try {
       injection.set(variable("HAJAX_SIM_INJECT"));
     } catch (const std::invalid_argument& error) {
@@ -236,13 +260,18 @@ void Runtime::run_kernel(uint64_t function, const std::string& kernel, int block
   if (injection.hit(Site::execute)) {
     throw Failure{ACL_ERROR_RT_AICORE_EXCEPTION, "kernel " + kernel + ": injected exception of the AI core"};
   }
-  const std::unique_ptr<Run> run = device->run(function, kernel, blocks, words, options);
-  if (run->result.fault) {
-    const bool endless = run->result.fault->check == Check::deadlock;
-    throw Failure{endless ? ACL_ERROR_RT_AICORE_TIMEOUT : ACL_ERROR_RT_AICORE_EXCEPTION, run->fault};
+  if (keep_runs && !runs.empty() && runs.back()->result.fault) return;
+  std::unique_ptr<Run> run = device->run(function, kernel, blocks, words, options);
+  const double microseconds = run->timing[TimingValue::microseconds];
+  const auto fault = run->result.fault;
+  const std::string text = run->fault;
+  if (keep_runs) runs.push_back(std::move(run));
+  if (fault) {
+    const bool endless = fault->check == Check::deadlock;
+    throw Failure{endless ? ACL_ERROR_RT_AICORE_TIMEOUT : ACL_ERROR_RT_AICORE_EXCEPTION, text};
   }
   const double start = stream.microseconds > free_at ? stream.microseconds : free_at;
-  stream.microseconds = free_at = start + run->timing[TimingValue::microseconds];
+  stream.microseconds = free_at = start + microseconds;
 }
 
 aclError entry(const char* function, Needs needs, const std::function<void(Runtime&)>& body) {

@@ -68,7 +68,10 @@ struct Arguments {
 
 class Runtime {
  public:
-  static Runtime& instance();  // never destroyed: threads and libraries may outlive main()
+  // The process's, or that of the calling thread's Session. The former is never destroyed: threads and libraries may
+  // outlive main().
+  static Runtime& instance();
+  Runtime(const hj_target& chip, const RunOptions& how);  // of a Session
 
   std::mutex lock;
   bool initialised = false;
@@ -91,6 +94,8 @@ class Runtime {
   std::map<uint64_t, Function> functions;
   std::map<uint64_t, Arguments> arguments;
   HostMemory host;  // of aclrtMallocHost
+  bool keep_runs = false;
+  std::vector<std::unique_ptr<Run>> runs;  // kept; after a failed check no further kernel runs
 
   void open_device();
   void close_device();
@@ -118,6 +123,26 @@ class Runtime {
                   Stream& stream);
 
   uint64_t next_handle_ = 0x1000;
+};
+
+// As the environment says: HAJAX_SIM_FAST, HAJAX_SIM_THREADS, HAJAX_SIM_AUTO_BARRIERS. Throws std::invalid_argument.
+RunOptions environment_options();
+
+// While one lives, ACL calls of its thread go to a runtime of its own, with this chip and an empty memory, which keeps
+// what its kernels did. Sessions of other threads and the process's runtime do not notice.
+class Session {
+ public:
+  Session(const hj_target& chip, const RunOptions& how);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  std::vector<std::unique_ptr<Run>>& runs() { return own_.runs; }
+
+ private:
+  Runtime own_;
+  Runtime* before_;
+  uint64_t context_before_;
 };
 
 uint64_t id(const void* handle);

@@ -1,0 +1,125 @@
+"""Plans for an Ascend chip with numpy arrays, without XLA: on the emulated chip of libhajax_sim. For tests and tools."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hajax import abi
+from hajax.backends._runs import SimFault, SimOptions, SimRun, check_status, options_struct, run_of
+from hajax.backends.library import Library, LibraryError
+from hajax.backends.sim import open_sim_library, target_table
+from hajax.targets import NpuTarget
+
+__all__ = ["KERNEL", "LibraryError", "SimFault", "SimOptions", "SimRun", "execute"]
+
+KERNEL = "hajax_delta_rule"
+_ARRAYS = ("query", "key", "value", "log_decay", "beta", "state_in", "bounds")
+
+
+def execute(
+    plan: bytes,
+    arrays: Mapping[str, np.ndarray | None],
+    *,
+    scale: float,
+    target: str | NpuTarget | None = None,
+    options: SimOptions | None = None,
+    l2norm_eps: float | None = None,
+) -> tuple[np.ndarray, np.ndarray, tuple[SimRun, ...]]:
+    """Runs a plan and returns output, final states and what each of its launches did.
+
+    `arrays` holds query, key, value, log_decay, beta, state_in and bounds as in hj_delta_call (abi/hajax.h); log_decay may be
+    None for a mechanism without a decay, beta is [B, T, Hv, 2] when erase and write strength differ. `target` None: the chip
+    that the plan names. Launches of one plan find L2 as the one before left it. Raises SimFault when a check fails,
+    ValueError for arrays that do not fit the plan or a refused call, LibraryError for a refused plan.
+    """
+    library = open_sim_library()
+    ffi = library.ffi
+    given = {name: None if (a := arrays[name]) is None else np.ascontiguousarray(a) for name in _ARRAYS}
+    launches, output_dtype = _check_arrays(library, plan, given)
+    value, state_in = given["value"], given["state_in"]
+    assert value is not None and state_in is not None  # checked above
+    output = np.empty(value.shape, output_dtype)
+    state_out = np.empty_like(state_in)
+    call = _call(library, given, output, state_out)
+    call.scale, call.l2norm_eps = scale, -1.0 if l2norm_eps is None else l2norm_eps
+    table = ffi.NULL if target is None else target_table(library, target)
+    results, count = ffi.new("hj_sim_result *[]", launches), ffi.new("int32_t *", launches)
+    struct = options_struct(library, options or SimOptions())
+    check_status(library, library.lib.hajax_sim_execute(table, plan, len(plan), call, struct, ffi.NULL, results, count))
+    name = target if isinstance(target, str) else target.name if target is not None else _target_name(library, plan)
+    runs = _runs(library, [results[i] for i in range(count[0])], name)
+    return output, state_out, runs
+
+
+def _runs(library: Library, handles: list[Any], target: str) -> tuple[SimRun, ...]:
+    """The runs of these results, all of which are given away, also when one is a fault."""
+    runs, fault = [], None
+    for handle in handles:
+        try:
+            runs.append(run_of(library, handle, KERNEL, target))
+        except SimFault as error:
+            fault = error
+    if fault is not None:
+        raise fault
+    return tuple(runs)
+
+
+def _header(library: Library, plan: bytes) -> Any:
+    """The hj_npu_plan at the start of the bytes, or None when they are too few."""
+    header = library.ffi.new("hj_npu_plan *")
+    size = library.ffi.sizeof("hj_npu_plan")
+    if len(plan) < size:
+        return None
+    library.ffi.memmove(header, plan, size)
+    return header
+
+
+def _target_name(library: Library, plan: bytes) -> str:
+    return str(library.ffi.string(_header(library, plan).target).decode(errors="replace"))
+
+
+def _check_arrays(library: Library, plan: bytes, arrays: Mapping[str, np.ndarray | None]) -> tuple[int, Any]:
+    """Arrays against the sizes that the plan's header names, as the library cannot see theirs. Launches and output dtype."""
+    header = _header(library, plan)
+    dtypes = abi.table("dtypes")
+    if header is None or header.output_dtype not in tuple(dtypes) or arrays["value"] is None or arrays["bounds"] is None:
+        if header is not None and header.output_dtype in tuple(dtypes):
+            raise ValueError("arrays: expected value and bounds, got None")
+        raise LibraryError(f"bad_plan: plan: expected the bytes of an hj_npu_plan, got {len(plan)} others")
+    batch, tokens = arrays["value"].shape[:2]
+    sequences = arrays["bounds"].shape[-1] - 1
+    key_heads, value_heads, key_dim, value_dim = header.key_heads, header.value_heads, header.key_dim, header.value_dim
+    gates = (batch, tokens, value_heads)
+    per_channel = header.header.decay == abi.table("decays")["per_channel"]
+    half, real = np.dtype(np.float16), np.dtype(np.float32)
+    expected = {
+        "query": ((batch, tokens, key_heads, key_dim), half),
+        "key": ((batch, tokens, key_heads, key_dim), half),
+        "value": ((batch, tokens, value_heads, value_dim), half),
+        "log_decay": ((*gates, key_dim) if per_channel else gates, real),
+        "beta": ((*gates, 2) if header.header.strengths == 2 else gates, real),
+        "state_in": ((batch, sequences, value_heads, key_dim, value_dim), real),
+        "bounds": ((batch, sequences + 1), np.dtype(np.int32)),
+    }
+    for name, (shape, dtype) in expected.items():
+        array = arrays[name]
+        if array is None and name == "log_decay" and header.header.decay == abi.table("decays")["none"]:
+            continue
+        if array is None or array.shape != shape or array.dtype != dtype:
+            got = "None" if array is None else f"{array.dtype}{list(array.shape)}"
+            raise ValueError(f"{name}: expected {dtype}{list(shape)} as the plan says, got {got}")
+    return max(0, min(header.launches, len(plan))), np.dtype(dtypes(header.output_dtype).name)
+
+
+def _call(library: Library, arrays: Mapping[str, np.ndarray | None], output: np.ndarray, state_out: np.ndarray) -> Any:
+    """An hj_delta_call on arrays that outlive it."""
+    ffi = library.ffi
+    call = ffi.new("hj_delta_call *")
+    assert arrays["bounds"] is not None
+    call.batch, call.tokens, call.sequences = *output.shape[:2], arrays["bounds"].shape[1] - 1
+    fields = {**arrays, "output": output, "state_out": state_out}
+    for name, array in fields.items():
+        if array is not None:
+            setattr(call, name, ffi.cast(ffi.typeof(getattr(call, name)), array.ctypes.data))
+    return call

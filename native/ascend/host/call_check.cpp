@@ -1,0 +1,97 @@
+#include "native/ascend/host/call_check.h"
+
+#include <cmath>
+#include <initializer_list>
+
+namespace hajax::ascend::host {
+namespace {
+
+constexpr int64_t kMostBytes = INT64_MAX / 8;
+
+// The product of sizes that are not negative, or -1 when it is past kMostBytes.
+int64_t product(std::initializer_list<int64_t> sizes) {
+  int64_t n = 1;
+  for (const int64_t size : sizes) {
+    if (size == 0) return 0;
+  }
+  for (const int64_t size : sizes) {
+    if (n > kMostBytes / size) return -1;
+    n *= size;
+  }
+  return n;
+}
+
+Failure check_buffer(const char* field, const void* pointer, std::initializer_list<int64_t> sizes) {
+  const int64_t bytes = product(sizes);
+  if (bytes < 0) return bad_call(field, "a size that fits 60 bits", "more");
+  if (bytes > 0 && pointer == nullptr) return bad_call(field, std::to_string(bytes) + " bytes", "null");
+  return {};
+}
+
+Failure check_sizes(const PlanView& view, const hj_delta_call& call) {
+  if (call.batch < 0) return bad_call("batch", "0 or more", call.batch);
+  if (call.tokens < 0 || call.tokens > INT32_MAX) return bad_call("tokens", range_text(0, INT32_MAX), call.tokens);
+  if (call.sequences < 1 || call.sequences > INT32_MAX) {
+    return bad_call("sequences", range_text(1, INT32_MAX), call.sequences);
+  }
+  const int64_t sequences = product({call.batch, call.sequences});
+  if (sequences != view.plan.sequences) {
+    return bad_call("batch times sequences", std::to_string(view.plan.sequences) + " as the plan says", sequences);
+  }
+  if (!std::isfinite(call.scale)) return bad_call("scale", "a finite number", std::to_string(call.scale));
+  if (!(call.l2norm_eps < 0)) {
+    return bad_call("l2norm_eps", "a negative number, as an NPU plan takes query and key as they are",
+                    std::to_string(call.l2norm_eps));
+  }
+  return {};
+}
+
+Failure check_buffers(const PlanView& view, const hj_delta_call& call) {
+  const hj_npu_plan& p = view.plan;
+  constexpr int64_t kHalf = 2;
+  constexpr int64_t kReal = sizeof(float);
+  const int64_t b = call.batch;
+  const int64_t t = call.tokens;
+  const int64_t n = call.sequences;
+  const void* log_decay = p.header.decay == kDecay_none ? call.beta : call.log_decay;
+  const int64_t channels = view.per_channel() ? p.key_dim : 1;
+  for (const Failure& f : {
+           check_buffer("query", call.query, {b, t, p.key_heads, p.key_dim, kHalf}),
+           check_buffer("key", call.key, {b, t, p.key_heads, p.key_dim, kHalf}),
+           check_buffer("value", call.value, {b, t, p.value_heads, p.value_dim, kHalf}),
+           check_buffer("beta", call.beta, {b, t, p.value_heads, p.header.strengths, kReal}),
+           check_buffer("log_decay", log_decay, {b, t, p.value_heads, channels, kReal}),
+           check_buffer("state_in", call.state_in, {b, n, p.value_heads, p.key_dim, p.value_dim, kReal}),
+           check_buffer("bounds", call.bounds, {b, n + 1, kReal}),
+           check_buffer("output", call.output, {b, t, p.value_heads, p.value_dim, view.output_bytes()}),
+           check_buffer("state_out", call.state_out, {b, n, p.value_heads, p.key_dim, p.value_dim, kReal}),
+       }) {
+    if (f.failed()) return f;
+  }
+  return {};
+}
+
+Failure check_bounds(const hj_delta_call& call) {
+  for (int64_t b = 0; b < call.batch; ++b) {
+    const int32_t* bounds = call.bounds + b * (call.sequences + 1);
+    int32_t lowest = 0;
+    for (int64_t n = 0; n <= call.sequences; ++n) {
+      if (bounds[n] < lowest || bounds[n] > call.tokens) {
+        return bad_call("lengths or cu_seqlens, as bounds[" + std::to_string(b) + "][" + std::to_string(n) + "]",
+                        range_text(lowest, call.tokens) + " (ascending, at most tokens)", bounds[n]);
+      }
+      lowest = bounds[n];
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Failure check_call(const PlanView& view, const hj_delta_call& call) {
+  if (Failure f = check_sizes(view, call); f.failed()) return f;
+  if (Failure f = check_buffers(view, call); f.failed()) return f;
+  return check_bounds(call);
+}
+
+}  // namespace hajax::ascend::host

@@ -1,0 +1,15 @@
+// What a plan expects of a call.
+#ifndef HAJAX_NATIVE_ASCEND_HOST_CALL_CHECK_H_
+#define HAJAX_NATIVE_ASCEND_HOST_CALL_CHECK_H_
+
+#include "hajax/abi/hajax.h"
+#include "native/ascend/host/plan_view.h"
+
+namespace hajax::ascend::host {
+
+// Sizes, buffers and bounds; gates are looked at when they are copied.
+Failure check_call(const PlanView& view, const hj_delta_call& call);
+
+}  // namespace hajax::ascend::host
+
+#endif  // HAJAX_NATIVE_ASCEND_HOST_CALL_CHECK_H_

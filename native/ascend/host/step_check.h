@@ -1,0 +1,25 @@
+// Whether a program's steps stay within the chip's memories, the call's arrays and the limits of its instructions, and
+// whether every flag that is set is waited for.
+#ifndef HAJAX_NATIVE_ASCEND_HOST_STEP_CHECK_H_
+#define HAJAX_NATIVE_ASCEND_HOST_STEP_CHECK_H_
+
+#include <string>
+
+#include "native/ascend/host/plan_view.h"
+
+namespace hajax::ascend::host {
+
+// Of a program whose sizes have been checked. `name` begins the messages: "programs[0].".
+Failure check_steps(const PlanView& view, const Chip& chip, const hj_npu_program& program, const std::string& name);
+
+// The flags alone: each step's are of its pipe, and pair up in every order of sections that can run.
+Failure check_flags(const PlanView& view, const hj_npu_program& program, const std::string& name);
+
+// The i-th step of the program, and the pipe of an opcode of opcodes.def, -1 for none.
+hj_step step_of(const PlanView& view, const hj_npu_program& program, int64_t i);
+int32_t pipe_of(int32_t opcode);
+const char* opcode_name(int32_t opcode);
+
+}  // namespace hajax::ascend::host
+
+#endif  // HAJAX_NATIVE_ASCEND_HOST_STEP_CHECK_H_
