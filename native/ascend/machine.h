@@ -125,14 +125,20 @@ class Machine {
   }
 
   __aicore__ inline void RunSections() {
+    // In setup the bits mean: only for the program's first item in a row, and versions of odd chunks.
     at_[0] = ChunkAt(0);
-    RunSection(0, setup_, false);
+    at_[0].first = prepared_ != program_;
+    at_[0].last = true;
+    at_[1] = at_[0];
+    at_[1].odd = 1;
+    prepared_ = program_;
+    RunSection<kSetup>(0, setup_);
     for (uint32_t i = 0; i + 1 < chunks_ + stages_; ++i) {
       for (uint32_t stage = 0; stage < stages_; ++stage) at_[stage] = ChunkAt(i - stage);
-      RunSection(setup_, body_, true);
+      RunSection<kBody>(setup_, body_);
     }
     at_[0] = ChunkAt(chunks_ - 1);
-    RunSection(setup_ + body_, finish_, false);
+    RunSection<kFinish>(setup_ + body_, finish_);
   }
 
   // The item's chunk of this number; one below 0 is far beyond the last.
@@ -148,7 +154,10 @@ class Machine {
     return at;
   }
 
-  __aicore__ inline void RunSection(uint32_t first, uint32_t count, bool staged) {
+  enum Section { kSetup, kBody, kFinish };
+
+  template <Section section>
+  __aicore__ inline void RunSection(uint32_t first, uint32_t count) {
     if (count == 0) return;
     const LocalTensor<uint64_t> steps = InUb<uint64_t>(steps_);
     const uint32_t end = (first + count) * HJ_STEP_WORDS;
@@ -156,7 +165,9 @@ class Machine {
       Step step;
       step.first = steps.GetValue(i);
       const uint32_t control = step.Control();
-      c_.at = at_[staged ? control & HJ_STAGE_MASK : 0];
+      c_.at = at_[section == kBody    ? control & HJ_STAGE_MASK
+                  : section == kSetup ? (control & HJ_LAST_CHUNK) / HJ_LAST_CHUNK
+                                      : 0];
       WaitAll(step.Waits());
       const bool wanted = c_.at.active && (c_.at.first || (control & HJ_FIRST_CHUNK) == 0) &&
                           (c_.at.last || (control & HJ_LAST_CHUNK) == 0);
@@ -250,7 +261,8 @@ class Machine {
   uint32_t program_offset_ = 0;
   int32_t first_item_ = 0;
   int32_t items_ = 0;
-  int32_t program_ = -1;
+  int32_t program_ = -1;   // whose steps are in UB
+  int32_t prepared_ = -1;  // whose setup ran last
   uint32_t setup_ = 0;
   uint32_t body_ = 0;
   uint32_t finish_ = 0;

@@ -1,4 +1,4 @@
-"""An assembler for tests: steps and programs by hand, straight to the bytes of an hj_npu_plan. It shares nothing with the passes."""
+"""An assembler for tests: steps and programs by hand, straight to the bytes of an hj_npu_plan. The passes know nothing of it."""
 
 import functools
 
@@ -92,7 +92,7 @@ def _program_struct(one, offset):
 
 
 def plan(programs, *, chunk=16, key_heads=1, value_heads=1, key_dim=16, value_dim=16, sequences=1, items=None, launches=None,
-         constants=b"", slot_bytes=0, output="float16", decay="scalar", strengths=1, target="ascend310p1", arch=2002):  # fmt: skip
+         constants=b"", slot_bytes=0, output="float16", decay="scalar", strengths=1, target="ascend310p1"):  # fmt: skip
     """The bytes of a plan. items: tuples in hj_npu_item's order; launches: (first item, items of each core)."""
     items = items or [(0, 0, 0, 0, 0, -1)]
     launches = launches or [(0, (len(items),))]
@@ -128,7 +128,7 @@ def plan(programs, *, chunk=16, key_heads=1, value_heads=1, key_dim=16, value_di
     ffi().memmove(made.header.abi_digest, bytes.fromhex(abi.digest()), 32)
     made.header.backend = abi.table("backends")["npu"]
     made.header.decay, made.header.delta, made.header.strengths = abi.table("decays")[decay], 1, strengths
-    made.npu_arch, made.chunk, made.workspace_slot_bytes = arch, chunk, slot_bytes
+    made.npu_arch, made.chunk, made.workspace_slot_bytes = 2002, chunk, slot_bytes
     made.key_heads, made.value_heads, made.key_dim, made.value_dim = key_heads, value_heads, key_dim, value_dim
     made.input_dtype, made.output_dtype = abi.table("dtypes")["float16"], abi.table("dtypes")[output]
     made.sequences, made.launches, made.programs, made.items = sequences, len(launches), len(programs), len(items)
