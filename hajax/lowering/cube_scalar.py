@@ -64,7 +64,7 @@ def build(dims: Dims, constants: Constants, *, state_scale: float = STATE_SCALE)
     lower_inverse(asm, basics, system)
     _scale_inverse(asm, basics, system, gate_buffers.factors, weights)
     _load_inputs(asm, inputs)
-    gates_module.load_gates(asm, gate_buffers)
+    gates_module.load_gates(asm, gate_buffers.raw)
 
     asm.section = "finish"
     for head in range(dims.heads):

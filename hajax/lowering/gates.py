@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hajax import abi
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
 from hajax.lowering.tiles import (
     K_GROWS,
@@ -107,31 +108,37 @@ class GateBuffers:
     factors: Parts
 
 
-def place_gates(asm: Assembler) -> GateBuffers:
-    """Setup: room for gates, with zeros where only diagonals are written later."""
+def place_raw(asm: Assembler) -> tuple[Operand, Operand]:
+    """Setup: room for raw gates, and for diagonals of their parts with zeros beside them."""
     heads, rows = asm.dims.heads, asm.dims.rows
     raw = asm.buffer("gates", "UB", 2 * heads * asm.dims.chunk * 4, versions=2)
-    diagonals = asm.buffer("gate diagonals:UB", "UB", 2 * 2 * heads * rows * HALF, kept=True)
-    factor_diagonals = asm.buffer("factor diagonals:UB", "UB", 2 * heads * FACTOR_BLOCKS * HALF, kept=True)
-    factor_rows = asm.buffer("factors:UB", "UB", heads * FACTOR_BLOCKS * 64, kept=True)
+    size = 2 * 2 * heads * rows * HALF
+    diagonals = asm.buffer("gate diagonals:UB", "UB", size, kept=True)
+    vector(asm, "dup16", diagonals, repeats=size // 256, scalar=asm.scalar(0.0), label="zeros")
+    return raw, diagonals
+
+
+def place_gates(asm: Assembler) -> GateBuffers:
+    """Setup: room for gates and factors, with zeros where only diagonals are written later."""
+    raw, diagonals = place_raw(asm)
+    fractals = asm.dims.heads * FACTOR_BLOCKS
+    factor_diagonals = asm.buffer("factor diagonals:UB", "UB", 2 * fractals * HALF, kept=True)
+    factor_rows = asm.buffer("factors:UB", "UB", fractals * 64, kept=True)
     zero = asm.scalar(0.0)
-    for target, size in ((diagonals, 4 * heads * rows * HALF), (factor_diagonals, 2 * heads * FACTOR_BLOCKS * HALF)):
-        vector(asm, "dup16", target, repeats=size // 256, scalar=zero, label="zeros")
-    vector(asm, "dup32", factor_rows, repeats=heads * FACTOR_BLOCKS * 64 // 256, scalar=zero, label="zeros")
-    return GateBuffers(raw, diagonals, factor_diagonals, factor_rows, parts_in_l1(asm, "factors", heads * FACTOR_BLOCKS, versions=2))
+    vector(asm, "dup16", factor_diagonals, repeats=2 * fractals * HALF // 256, scalar=zero, label="zeros")
+    vector(asm, "dup32", factor_rows, repeats=fractals * 64 // 256, scalar=zero, label="zeros")
+    return GateBuffers(raw, diagonals, factor_diagonals, factor_rows, parts_in_l1(asm, "factors", fractals, versions=2))
 
 
-def load_gates(asm: Assembler, buffers: GateBuffers) -> None:
+def load_gates(asm: Assembler, raw: Operand) -> None:
     """Log decays of each head, then strengths of each."""
-    from hajax import abi
-
     tensors = abi.table("tensors")
     asm.stage = LOAD
     size = asm.dims.chunk * 4
     for place, tensor in enumerate(("log_decay", "beta")):
         for head in range(asm.dims.heads):
             offset = (place * asm.dims.heads + head) * size
-            asm.emit("gate_to_ub", at(buffers.raw, offset), p=(tensors[tensor], head), label=tensor)
+            asm.emit("gate_to_ub", at(raw, offset), p=(tensors[tensor], head), label=tensor)
 
 
 def diagonal_masks(asm: Assembler) -> tuple[int, int]:
@@ -163,29 +170,42 @@ def build_diagonals(asm: Assembler, halves: Operand, target: Operand, blocks: in
 
 
 def lower_gates(asm: Assembler, basics: Basics, buffers: GateBuffers, *, state_scale: float) -> Operand:
-    """Map steps: ratios exp(D) beta_j of every head, packed lower triangles in fp32 in UB; and row factors. `state_scale`: a power of two that the state is kept times."""
+    """Map steps: ratios exp(D) beta_j of every head, packed lower triangles in fp32 in UB; and row factors.
+
+    state_scale: a power of two that the state is kept times.
+    """
+    diagonals = lower_diagonals(asm, buffers.raw, buffers.diagonals)
+    right = load(asm, "B", diagonals, size=4 * asm.dims.heads * asm.dims.rows, flags=TRANSPOSE, label="gate diagonals")
+    segments, ratios = lower_ratios(asm, basics, right)
+    _factors(asm, basics, buffers, segments, right, 2 * asm.dims.heads * asm.dims.rows, state_scale)
+    return ratios
+
+
+def lower_diagonals(asm: Assembler, raw: Operand, diagonals: Operand) -> Operand:
+    """Map steps: diagonal fractals in L1: high parts of log decays and of ln beta, every head's in turn, then low parts."""
     asm.stage = MAP
     dims = asm.dims
     heads, rows = dims.heads, dims.rows
     logs = asm.buffer("logs", "UB", 2 * heads * dims.chunk * 4)
     strengths = heads * dims.chunk * 4
-    vector(asm, "maxs32", logs, buffers.raw, repeats=heads, scalar=asm.scalar(LOWEST_DECAY), label="log decay")
-    vector(asm, "ln32", at(logs, strengths), at(buffers.raw, strengths), repeats=heads, label="ln beta")
+    vector(asm, "maxs32", logs, raw, repeats=heads, scalar=asm.scalar(LOWEST_DECAY), label="log decay")
+    vector(asm, "ln32", at(logs, strengths), at(raw, strengths), repeats=heads, label="ln beta")
     vector(
         asm, "maxs32", at(logs, strengths), at(logs, strengths), repeats=heads, scalar=asm.scalar(LOWEST_STRENGTH), label="ln beta"
     )
     halves = high_and_low(asm, logs, 2 * heads, "gates")
     blocks = 4 * heads * rows
-    build_diagonals(asm, halves, buffers.diagonals, blocks, "gate")
+    build_diagonals(asm, halves, diagonals, blocks, "gate")
     in_l1 = asm.buffer("gate diagonals", "L1", blocks * HALF)
-    to_l1(asm, buffers.diagonals, Place(Parts(in_l1, 0), 1, blocks), in_l1, label="gate diagonals")
-    right = load(asm, "B", in_l1, size=blocks, flags=TRANSPOSE, label="gate diagonals")
+    to_l1(asm, diagonals, Place(Parts(in_l1, 0), 1, blocks), in_l1, label="gate diagonals")
+    return in_l1
 
-    part_blocks = 2 * heads * rows
+
+def lower_ratios(asm: Assembler, basics: Basics, right: Operand) -> tuple[Operand, Operand]:
+    """Map steps, with the diagonals in L0B: the segments in L0A, and the ratios in UB."""
+    part_blocks = 2 * asm.dims.heads * asm.dims.rows
     segments = _segments(asm, basics, right, part_blocks)
-    ratios = _ratios(asm, basics, segments, right, part_blocks)
-    _factors(asm, basics, buffers, segments, right, part_blocks, state_scale)
-    return ratios
+    return segments, _ratios(asm, basics, segments, right, part_blocks)
 
 
 def _segments(asm: Assembler, basics: Basics, right: Operand, part_blocks: int) -> Operand:

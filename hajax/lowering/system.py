@@ -6,7 +6,7 @@ substitution in fp32, then merged to 32 and 64 by products of split operands (nu
 
 from dataclasses import dataclass
 
-from hajax.lowering.assembler import ALL_LANES, FULL, HALF, UNIT, Assembler, at
+from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
 from hajax.lowering.gates import Basics
 from hajax.lowering.tiles import (
     DISTANCE_GROWS,
@@ -71,6 +71,15 @@ def rows_left(asm: Assembler, tile: Operand, label: str) -> Operand:
 
 def lower_scores(asm: Assembler, basics: Basics, inputs: Inputs, ratios: Operand, system: System) -> None:
     """Map steps: N and scale o ratio o Q K^T of every head, split, to L1."""
+    scaled = scale_scores(asm, inputs, ratios)
+    count = 2 * asm.dims.heads * asm.dims.triangle
+    tile = asm.buffer("triangles", "L0C", count * FULL)
+    asm.emit("ub_to_c32", tile, scaled, size=count, label="triangles")
+    split(asm, basics.negative, tile, whole(system.triangles, count), label="triangles")
+
+
+def scale_scores(asm: Assembler, inputs: Inputs, ratios: Operand) -> Operand:
+    """Map steps: N of every head, then scale o ratio o Q K^T of every head, packed lower triangles in fp32 in UB."""
     asm.stage = MAP
     dims = asm.dims
     triangle, keys, rows = dims.triangle, dims.keys, dims.rows
@@ -97,10 +106,7 @@ def lower_scores(asm: Assembler, basics: Basics, inputs: Inputs, ratios: Operand
             target = at(scaled, (kind * dims.heads + head) * triangle * FULL)
             ratio = at(ratios, head * triangle * FULL)
             vector(asm, "mul32", target, ratio, products[dims.key_head(head)][kind], repeats=repeats, label=name)
-    count = 2 * dims.heads * triangle
-    tile = asm.buffer("triangles", "L0C", count * FULL)
-    asm.emit("ub_to_c32", tile, scaled, size=count, label="triangles")
-    split(asm, basics.negative, tile, whole(system.triangles, count), label="triangles")
+    return scaled
 
 
 def lower_inverse(asm: Assembler, basics: Basics, system: System) -> None:
@@ -135,7 +141,7 @@ def _substitute(asm: Assembler, basics: Basics, system: System, blocks: int) -> 
     right = load(asm, "B", _negative_in_l1(basics), count=blocks, size=1, group=0, flags=TRANSPOSE, label="identity")
     multiply(asm, identity, basics.negative, right, n=blocks, overwrite=True, label="identity")
     inverse = copy_out(asm, identity, blocks, half=False, label="identity")
-    mask = 0 if blocks == 8 else asm.mask((1 << (8 * blocks)) - 1, ALL_LANES)
+    mask = 0 if blocks == 8 else asm.mask((1 << (8 * blocks)) - 1)
     row, pitch = 64, FULL // 32
     for j in range(SUBSTITUTION - 1):
         column = at(lanes, (j // 2) * blocks * FULL + (j % 2) * 32 + (j + 1) * row)
