@@ -123,8 +123,8 @@ class Assembler:
         step = Step(opcode, dst, src0, src1, count, index, size, padded, constant, stage, first, last, label=label)
         self.steps[self.section].append(step)
 
-    def mask(self, low: int, high: int = ALL_LANES) -> int:
-        """The number of a vector mask."""
+    def mask(self, low: int, high: int = 0) -> int:
+        """The number of a vector mask; its upper half is for lanes of 16 bits."""
         if (low, high) not in self.masks:
             self.masks.append((low, high))
         return self.masks.index((low, high))
