@@ -54,7 +54,8 @@ def _moved(step: Step) -> list[Blocks] | None:
     match step.opcode:
         case "load_a" | "load_b":
             source = np.add.outer(np.array(groups(step), np.int64) * _HALF, _grid((step.size, step.p[0] * _HALF), (_HALF, 1)))
-            return [source.ravel(), _grid((step.count, step.p[3] * _HALF), (step.size * _HALF, 1))]
+            target, low = _grid((step.count, step.p[3] * _HALF), (step.size * _HALF, 1)), wide(step.p, 5)
+            return [_twice(source.ravel(), low), _twice(target, step.p[7] if low else 0)]
         case "l1_to_ub" | "ub_to_l1":
             return [_grid((step.count, step.size + wide(step.p, at)), (step.size, 1)) for at in (0, 2)]
         case "c_to_ub32" | "c_to_ub16" | "ub_to_c32":
@@ -66,8 +67,14 @@ def _moved(step: Step) -> list[Blocks] | None:
             left = [one.src0 * _HALF + _grid((m * one.k * _HALF, 1)) for one in each]
             right = [one.src1 * _HALF + _grid((one.k * one.n * _HALF, 1)) for one in each]
             result = np.concatenate([one.dst * _FULL + _grid((m * one.n * _FULL, 1)) for one in each])
-            return [np.concatenate(left), np.concatenate(right), *[result] * (1 if step.p[6] & 1 else 2)]
+            parts = [_twice(np.concatenate(left), step.p[7]), _twice(np.concatenate(right), step.index)]
+            return [*parts, *[result] * (1 if step.p[6] & 1 else 2)]
     return None
+
+
+def _twice(blocks: Blocks, low: int) -> Blocks:
+    """With those of a low part, so many fractals further on; 0: there is none."""
+    return np.concatenate([blocks, blocks + low * _HALF]) if low else blocks
 
 
 def _vector(step: Step, program: Program) -> list[Blocks]:

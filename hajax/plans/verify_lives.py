@@ -82,8 +82,8 @@ def _forget(program: Program, places: dict[str, list[list[list[_Place]]]], owner
     """Between two items of a program only what setup writes for the first one lasts, as long as it is still whole."""
     for space, owner in owners.items():
         lasting = np.zeros(owner.shape, bool)
-        for step, (even, _) in zip(program.setup, places["setup"], strict=True):
-            for place in even if step.first else ():
+        for step, versions in zip(program.setup, places["setup"], strict=True):
+            for place in versions[step.last] if step.first else ():
                 if place.write and place.space == space:
                     lasting[place.blocks] |= owner[place.blocks] == place.owner * _MOMENTS + _SETUP
         owner[~lasting] = -1
@@ -107,7 +107,7 @@ def _item(
                 here = f"{where}.{name}[{number}] ({step.label or step.opcode})"
                 _touch(places[name][number][chunk % 2], owners, moment(chunk), here, names)
 
-    section("setup", lambda step: None if step.first and again else 0, lambda _: _SETUP)
+    section("setup", lambda step: None if step.first and again else int(step.last), lambda _: _SETUP)
     for iteration in range(chunks + program.stages - 1):
 
         def pick(step: Step, iteration: int = iteration) -> int | None:

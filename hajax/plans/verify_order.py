@@ -159,7 +159,7 @@ def _accesses(
 def _base(program: Program, buffer: Buffer, step: Step, odd: int, section: str) -> int:
     """Where the version of a buffer starts that a step uses in this parity: the step's own chunk decides in the body."""
     assert buffer.address is not None, "addresses were checked before"
-    second = {"setup": 0, "finish": odd, "body": (odd + step.stage) % 2}[section]
+    second = {"setup": step.last, "finish": odd, "body": (odd + step.stage) % 2}[section]
     return buffer.address + (program.slot_bytes.get(buffer.space, 0) if buffer.versions == 2 and second else 0)
 
 

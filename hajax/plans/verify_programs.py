@@ -128,7 +128,7 @@ def _verify_step(step: Step, program: Program, programs: Programs, shape: Shape,
     _require(bytes_fit, f"{where}.p", "numbers from 0 to 255 in p, count and index", (step.count, step.index, step.p))
     _require(0 <= step.size <= 0xFFFF, f"{where}.size", "from 0 to 65535", step.size)
     _require(0 <= step.stage < program.stages, f"{where}.stage", f"from 0 to {program.stages - 1}", step.stage)
-    marks = {"setup": not step.last, "body": True, "finish": not (step.first or step.last)}[section]
+    marks = section != "finish" or not (step.first or step.last)
     _require(marks, f"{where}.first, .last", "marks that mean something in this section", (step.first, step.last))
     waits, sets = len(step.waits), len(step.sets)
     _require(waits <= 2 and sets <= 2, f"{where}.waits, .sets", "at most 2 each", (waits, sets))

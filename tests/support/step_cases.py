@@ -74,6 +74,7 @@ def _moves():
         for turns in (0, 1, 2, 3):
             yield Step(name, o(to, 512), o("l1", 1024), count=3, size=4, p=p(2, 9, 0, 5, turns))
         yield Step(name, o(to), o("l1"), count=1, size=3, p=p(0, 0, 1, 0, 0))
+        yield Step(name, o(to, 512), o("l1"), count=2, size=3, p=p(1, 4, 0, 3, 1, 20, 0, 8), label="both parts")
     for name, dst, src0 in (("l1_to_ub", "f16", "l1"), ("ub_to_l1", "l1", "f16")):
         yield Step(name, o(dst, 32), o(src0, 96), count=4, size=3, p=p(5, 0, 0, 1))
         yield Step(name, o(dst), o(src0), count=1, size=16)
@@ -94,6 +95,10 @@ def _products():
     for bits in (2, 2 | 64, 8, 8 | 32, 2 | 8 | 32 | 64):
         yield Step("mmad", c, a, b, count=3, p=p(1, 2, 1, 1, 1, 2, bits | 1))
     yield Step("mmad", c, a, b, count=4, p=p(1, 1, 3, 2, 3, 1, 16 | 1), label="lower triangle")
+    for overwrites in (0, 1):
+        yield Step("mmad", c, a, b, index=9, p=p(2, 2, 2, 0, 0, 0, overwrites, 7), label="low parts of both")
+        yield Step("mmad", c, a, b, count=2, p=p(1, 2, 2, 3, 2, 1, overwrites, 11), label="of the left one")
+        yield Step("mmad", c, a, b, count=2, index=13, p=p(1, 2, 2, 2, 2, 1, overwrites), label="of the right one")
 
 
 CASES = (*_vector(), *_moves(), *_products())
@@ -283,14 +288,21 @@ def _others(step, memory, after, gm, spot, written):
 
 
 def _load(step, memory, after):
+    low = step.p[5] + 256 * step.p[6]
+    _load_part(step, memory, after, 0, 0)
+    if low:
+        _load_part(step, memory, after, low, step.p[7])
+
+
+def _load_part(step, memory, after, source_low, target_low):
     f, start = step.p, 0
     for group in range(step.count):
         for fractal in range(step.size):
             for row in range(16):
                 for column in range(16):
-                    source = 512 * (start + fractal * f[0]) + 2 * (16 * row + column)
+                    source = 512 * (source_low + start + fractal * f[0]) + 2 * (16 * row + column)
                     moved = (column, row) if f[4] & 1 else (row, column)
-                    target = 512 * (group * f[3] + fractal) + 2 * (16 * moved[0] + moved[1])
+                    target = 512 * (target_low + group * f[3] + fractal) + 2 * (16 * moved[0] + moved[1])
                     _view(after, step.dst, target, np.float16)[0] = _view(memory, step.src0, source, np.float16)[0]
         start += f[1] + 256 * f[2] + (group if f[4] & 2 else 0)
 
@@ -312,7 +324,10 @@ def _mmad(step, memory, after):
             b += right + (n * k if bits & 32 else 0)
             n += 1 if bits & 8 else 0
             k += 1 if bits & 2 else 0
-    for dst, a, b, columns, depth in places:
+    first = [(dst, a, b, columns, depth, bits & 1) for dst, a, b, columns, depth in places]
+    lows = [(0, step.index)] * (step.index > 0) + [(step.p[7], 0)] * (step.p[7] > 0)
+    again = [(dst, a + x, b + y, columns, depth, 0) for x, y in lows for dst, a, b, columns, depth in places]
+    for dst, a, b, columns, depth, overwrites in (*first, *again):
         for i in range(16 * m):
             for j in range(16 * columns):
                 terms = []
@@ -323,7 +338,7 @@ def _mmad(step, memory, after):
                 xs = [_view(memory, step.src0, x, np.float16)[0] for x, _ in terms]
                 ys = [_view(memory, step.src1, y, np.float16)[0] for _, y in terms]
                 place = _view(after, step.dst, 1024 * (dst + j // 16 * m + i // 16) + 4 * (16 * (i % 16) + j % 16), np.float32)
-                place[0] = np.dot(np.float64(xs), np.float64(ys)) + (0 if bits & 1 else np.float64(place[0]))
+                place[0] = np.dot(np.float64(xs), np.float64(ys)) + (0 if overwrites else np.float64(place[0]))
 
 
 def _rows(step, memory, after, gm, spot, written):
