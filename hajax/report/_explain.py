@@ -48,7 +48,7 @@ def _programs(plan: Plan) -> str:
     assert isinstance(launch, Programs), "packed programs open as programs"
     cores = max(len(one.cores) for one in launch.launches)
     items = sum(len(core) for one in launch.launches for core in one.cores)
-    kinds = ", ".join(f"{p.heads} heads x {p.columns} columns" for p in launch.programs)
+    kinds = ", ".join(_cut(program) for program in launch.programs)
     counted = f"{_count(len(launch.launches), 'launch', 'launches')}, {_count(items, 'item')} on {_count(cores, 'core')}"
     return f"{plan.target}, chunk {launch.chunk}, {counted} ({kinds})"
 
@@ -58,23 +58,26 @@ def _count(number: int, one: str, many: str = "") -> str:
 
 
 def _launch(number: int, launch: Launch) -> str:
-    """How many items the cores have: "4 on cores 0-7, 3 on cores 8-9" in the order of the cores."""
+    """Which items the cores run, for neighbours that run alike: "cores 0-7 run 4 items of program 0"."""
     loads = [Counter(item.program for item in core) for core in launch.cores]
-    runs: list[tuple[Counter[int], int, int]] = []
-    for core, load in enumerate(loads):
-        if runs and runs[-1][0] == load:
-            runs[-1] = (load, runs[-1][1], core)
-        else:
-            runs.append((load, core, core))
     told = []
-    for load, first, last in runs:
-        items = " + ".join(f"{count} of program {program}" for program, count in sorted(load.items())) or "nothing"
-        told.append(f"{items} on core{'' if first == last else 's'} {first if first == last else f'{first}-{last}'}")
-    return f"launch {number}, items in order: {', '.join(told)}"
+    first = 0
+    for core, load in enumerate(loads):
+        if core + 1 < len(loads) and loads[core + 1] == load:
+            continue
+        items = " and ".join(f"{_count(count, 'item')} of program {program}" for program, count in sorted(load.items()))
+        cores = f"core {core} runs" if first == core else f"cores {first}-{core} run"
+        told.append(f"{cores} {items or 'nothing'}")
+        first = core + 1
+    return f"launch {number}: {', '.join(told)}"
 
 
 def _program(number: int, program: Program) -> str:
     steps = f"{len(program.setup)} setup, {len(program.body)} body and {len(program.finish)} finish steps"
     peaks = peak_bytes(program)
     used = ", ".join(f"{space} {peaks[space] / 1024:.1f}" for space in SPACES if peaks[space])
-    return f"program {number}: {program.heads} heads x {program.columns} columns, {steps}; peak KiB: {used}"
+    return f"program {number}: {_cut(program)}, {steps}; peak KiB: {used}"
+
+
+def _cut(program: Program) -> str:
+    return f"{_count(program.heads, 'head')} x {program.columns} columns"
