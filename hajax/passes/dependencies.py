@@ -3,6 +3,7 @@
 What a body means is what it does chunk after chunk: of one chunk the stages in turn, of one stage the steps in list order.
 """
 
+import functools
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,9 @@ Place = tuple[str, int]  # a buffer and its version, or a memory and 0
 Area = tuple[Place, int, int, bool]  # a place, start, end, written
 Section = Literal["setup", "body", "finish"]
 Definition = tuple[int, int]  # who wrote a piece: (step of the lowered body, chunk); (-1, ...) for the other sections
+
+
+_footprint = functools.lru_cache(maxsize=4096)(footprint)  # every pass asks for that of every step
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ def areas(steps: Sequence[Step], buffers: Sequence[Buffer], dims: Dims, section:
     found = []
     for step in steps:
         touched: list[Area] = []
-        for access in footprint(step, dims):
+        for access in _footprint(step, dims):
             buffer = _named(named, access.buffer, step)
             end = min(access.end, buffer.bytes) if step.index else access.end  # a reduced mask may leave out the end
             if access.start < 0 or end > buffer.bytes:

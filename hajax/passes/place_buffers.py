@@ -4,16 +4,16 @@ UB holds the kernel's frame first, then the buffers, then the steps, of which `s
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from bisect import insort
+from collections.abc import Callable, Sequence
 
 from hajax import abi
-from hajax.passes.dependencies import Touches, of_program, touches
+from hajax.passes.buffer_lives import Life, lifetimes, up
 from hajax.plans import Note
 from hajax.plans.footprint import Dims
-from hajax.plans.program import SPACES, Program, Step
+from hajax.plans.program import SPACES, Program
 from hajax.targets import NpuTarget
 
-ALIGNMENT: Mapping[str, int] = {"L1": 512, "L0A": 512, "L0B": 512, "L0C": 1024, "UB": 32}
 FRAME_BYTES = abi.constant("HJ_FRAME_BYTES")
 STEP_BYTES = 8 * abi.constant("HJ_STEP_WORDS")
 _SYNC_SHARE = 16  # of so many steps, one more may be a sync step
@@ -29,44 +29,58 @@ class DoesNotFit(ValueError):
         super().__init__(f"{space}: expected at most {available} bytes, got {needed}: {listed}")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Life:
-    """A buffer's bytes, aligned, and the steps from the first to the last one that it is alive at, over all three sections."""
-
-    name: str
-    space: str
-    bytes: int
-    versions: int
-    first: int
-    last: int
-
-
 def place_buffers(program: Program, dims: Dims, target: NpuTarget) -> tuple[Program, Note]:
-    """The program with addresses, slot_bytes and step_address, without buffers that nobody touches. Raises DoesNotFit."""
+    """The program with addresses, slot_bytes and step_address, without buffers that nobody touches. Raises DoesNotFit.
+
+    Addresses that buffers have already are kept: `pipeline` gives some.
+    """
     lives = lifetimes(program, dims)
     sections = (len(program.setup), len(program.setup) + len(program.body))
     addresses: dict[str, int] = {}
-    slots: dict[str, int] = {}
+    slots = {}
     for space in SPACES:
-        start = FRAME_BYTES if space == "UB" else 0
-        twice = sorted((life for life in lives if life.space == space and life.versions == 2), key=_ORDERS[0])
-        once = [life for life in lives if life.space == space and life.versions == 1]
-        if twice:
-            slots[space] = sum(life.bytes for life in twice)
-        addresses.update(_stack(twice, start))
-        base = start + 2 * slots.get(space, 0)
+        mine = [life for life in lives if life.space == space]
+        fixed, slot, start = fixed_part(space, mine)
         available = available_bytes(space, program, target)
-        offsets = _pack(once, available - base, sections)
-        if offsets is None:
-            alive = _worst(once)
-            needed = base + max(sum(life.bytes for life in alive), min(_place(sorted(once, key=order))[1] for order in _ORDERS))
-            named = [(life.name, life.bytes * life.versions) for life in (*twice, *alive)]
-            raise DoesNotFit(space, needed, available, sorted(named, key=lambda one: (-one[1], one[0])))
-        addresses.update((name, base + offset) for name, offset in offsets.items())
+        given = {b.name: b.address for b in program.buffers if b.space == space and b.address is not None}
+        found = _pack(mine, {**given, **fixed}, start, available, sections)
+        if found is None:
+            raise _does_not_fit(space, mine, start, available)
+        addresses.update(found)
+        if slot:
+            slots[space] = slot
     kept = [dataclasses.replace(b, address=addresses[b.name]) for b in program.buffers if b.name in addresses]
     placed = dataclasses.replace(program, buffers=tuple(kept), slot_bytes=slots)
-    placed = dataclasses.replace(placed, step_address=_up(_tops(placed)["UB"], 32))
+    placed = dataclasses.replace(placed, step_address=up(_tops(placed)["UB"], 32))
     return placed, _note(placed)
+
+
+def fixed_part(space: str, lives: Sequence[Life]) -> tuple[dict[str, int], int, int]:
+    """Addresses of the buffers of a memory that live through the body in any order, at its bottom: alternating ones first.
+
+    Also how far the versions of the alternating ones are apart, and where the other buffers may begin.
+    """
+    start = FRAME_BYTES if space == "UB" else 0
+    addresses: dict[str, int] = {}
+    at = start
+    for versions in (2, 1):
+        for life in sorted((one for one in lives if one.whole and one.versions == versions), key=_ORDERS[0]):
+            addresses[life.name] = at
+            at += life.bytes
+        if versions == 2:
+            slot = at - start
+            at += slot
+    return addresses, slot, at
+
+
+def _does_not_fit(space: str, lives: Sequence[Life], start: int, available: int) -> DoesNotFit:
+    whole = [life for life in lives if life.whole]
+    others = [life for life in lives if not life.whole]
+    alive = _worst(others)
+    lowest = min(_place(sorted(others, key=order), {}, start)[1] for order in _ORDERS)
+    named = [(life.name, life.bytes * life.versions) for life in (*whole, *alive)]
+    needed = max(lowest, start + sum(life.bytes for life in alive))
+    return DoesNotFit(space, needed, available, sorted(named, key=lambda one: (-one[1], one[0])))
 
 
 def _note(placed: Program) -> Note:
@@ -97,80 +111,27 @@ def available_bytes(space: str, program: Program, target: NpuTarget) -> int:
     if space != "UB":
         return sizes[space]
     steps = len(program.setup) + len(program.body) + len(program.finish)
-    return target.ub_bytes - target.ub_reserved_bytes - _up((steps + steps // _SYNC_SHARE + 1) * STEP_BYTES, 32)
+    return target.ub_bytes - target.ub_reserved_bytes - up((steps + steps // _SYNC_SHARE + 1) * STEP_BYTES, 32)
 
 
 def peak_bytes(program: Program) -> dict[str, int]:
     """Bytes that a placed program uses of each memory, the frame and the steps in UB included."""
     steps = len(program.setup) + len(program.body) + len(program.finish)
-    return _tops(program) | {"UB": program.step_address + _up(steps * STEP_BYTES, 32)}
-
-
-def lifetimes(program: Program, dims: Dims) -> list[Life]:
-    """Of every buffer that a step touches. Steps are numbered through setup, body and finish."""
-    steps = (*program.setup, *program.body, *program.finish)
-    touched = touches(of_program(program, dims))
-    body = range(len(program.setup), len(program.setup) + len(program.body))
-    first: dict[str, int] = {}
-    last: dict[str, int] = {}
-    for number, step in enumerate(touched):
-        for (name, _), _ in (*step.reads, *step.writes):
-            first.setdefault(name, number)
-            last[name] = number
-    carried = _carried(steps, touched, body)
-    lasting = _lasting(program, touched)
-    found = []
-    for buffer in program.buffers:
-        if buffer.versions not in (1, 2):
-            raise ValueError(f"buffer {buffer.name}: expected versions 1 or 2, got {buffer.versions}")
-        if buffer.name not in first:
-            continue
-        begin, end = first[buffer.name], last[buffer.name]
-        if buffer.kept or buffer.versions == 2 or buffer.name in lasting:
-            begin, end = 0, len(steps) - 1
-        elif buffer.name in carried or (end >= body.start and begin < body.stop and (begin < body.start or end >= body.stop)):
-            begin, end = min(begin, body.start), max(end, body.stop - 1)  # what one iteration leaves, the next one finds
-        found.append(Life(buffer.name, buffer.space, _up(buffer.bytes, ALIGNMENT[buffer.space]), buffer.versions, begin, end))
-    return found
-
-
-def _carried(steps: Sequence[Step], touched: Sequence[Touches], body: range) -> set[str]:
-    """Buffers of which an iteration reads what an earlier one wrote, or that steps of several stages use."""
-    carried: set[str] = set()
-    stages: dict[str, int] = {}
-    written: dict[tuple[str, bool, bool], int] = {}
-    for number in body:
-        step = steps[number]
-        for (name, _), mask in touched[number].reads:
-            rest = mask
-            for first in {False, step.first}:
-                for last in {False, step.last}:  # a write that runs whenever this read does
-                    rest &= ~written.get((name, first, last), 0)
-            if rest:
-                carried.add(name)
-        for (name, _), mask in touched[number].writes:
-            written[name, step.first, step.last] = written.get((name, step.first, step.last), 0) | mask
-        for (name, _), _ in (*touched[number].reads, *touched[number].writes):
-            if stages.setdefault(name, step.stage) != step.stage:
-                carried.add(name)
-    return carried
-
-
-def _lasting(program: Program, touched: Sequence[Touches]) -> set[str]:
-    """Buffers that setup fills only when the program changes, and that somebody reads for every item."""
-    once = {name for step, its in zip(program.setup, touched, strict=False) if step.first for (name, _), _ in its.writes}
-    others = [its for at, its in enumerate(touched) if at >= len(program.setup) or not program.setup[at].first]
-    return once & {name for its in others for (name, _), _ in its.reads}
-
-
-def _up(count: int, multiple: int) -> int:
-    return -(-count // multiple) * multiple
+    return _tops(program) | {"UB": program.step_address + up(steps * STEP_BYTES, 32)}
 
 
 def _worst(lives: Sequence[Life]) -> list[Life]:
     """The buffers that are alive at the step at which they need the most bytes."""
-    alive = [[life for life in lives if life.first <= at.first <= life.last] for at in lives]
-    return max(alive, key=lambda those: sum(life.bytes for life in those), default=[])
+    change: dict[int, int] = {}
+    for life in lives:
+        change[life.first] = change.get(life.first, 0) + life.bytes
+        change[life.last + 1] = change.get(life.last + 1, 0) - life.bytes
+    live, most, worst = 0, -1, 0
+    for step in sorted(change):
+        live += change[step]
+        if live > most:
+            most, worst = live, step
+    return [life for life in lives if life.first <= worst <= life.last]
 
 
 _ORDERS: tuple[Callable[[Life], tuple[int, ...]], ...] = (
@@ -181,27 +142,21 @@ _ORDERS: tuple[Callable[[Life], tuple[int, ...]], ...] = (
 )
 
 
-def _pack(lives: Sequence[Life], available: int, sections: tuple[int, int]) -> dict[str, int] | None:
-    """Offsets, with as many steps as there is room for between a buffer's end and the next one in its place."""
-    if sum(life.bytes for life in lives) <= available:
-        return _stack(lives, 0)
-    for distance in _DISTANCES:
-        rested = [_rested(life, distance, sections) for life in lives]
-        if sum(life.bytes for life in _worst(rested)) > available:
+def _pack(
+    lives: Sequence[Life], given: dict[str, int], start: int, available: int, sections: tuple[int, int]
+) -> dict[str, int] | None:
+    """Addresses, with as many steps as there is room for between a buffer's end and the next one in its place."""
+    others = [life for life in lives if life.name not in given]
+    there = {life: given[life.name] for life in lives if life.name in given}
+    for distance in _DISTANCES if others else (0,):
+        rested = [_rested(life, distance, sections) for life in others]
+        if sum(life.bytes for life in _worst(rested)) > available - start:
             continue
         for order in _ORDERS:
-            offsets, top = _place(sorted(rested, key=order))
+            addresses, top = _place(sorted(rested, key=order), there, start)
             if top <= available:
-                return offsets
+                return addresses
     return None
-
-
-def _stack(lives: Sequence[Life], start: int) -> dict[str, int]:
-    offsets = {}
-    for life in lives:
-        offsets[life.name] = start
-        start += life.bytes
-    return offsets
 
 
 def _rested(life: Life, distance: int, sections: tuple[int, int]) -> Life:
@@ -210,22 +165,22 @@ def _rested(life: Life, distance: int, sections: tuple[int, int]) -> Life:
     return dataclasses.replace(life, last=max(life.last, min(life.last + distance, end)))
 
 
-def _place(lives: Sequence[Life]) -> tuple[dict[str, int], int]:
-    """Each in turn at the smallest gap that holds it among those alive with it. Returns offsets, and the highest end."""
-    placed: list[tuple[int, int, int, int]] = []  # offset, end, first, last
-    offsets: dict[str, int] = {}
-    top = 0
+def _place(lives: Sequence[Life], there: dict[Life, int], start: int) -> tuple[dict[str, int], int]:
+    """Each in turn at the smallest gap from `start` on that holds it among those alive with it: addresses and the highest end."""
+    placed = [(at, at + life.bytes, life.first, life.last) for life, at in there.items()]
+    placed.sort()
+    addresses = {life.name: at for life, at in there.items()}
+    top = max((end for _, end, _, _ in placed), default=start)
     for life in lives:
-        at, best, gap = 0, -1, 1 << 62
-        for offset, end, first, last in placed:
+        at, best, gap = start, -1, 1 << 62
+        for begin, end, first, last in placed:
             if first > life.last or last < life.first:
                 continue
-            if life.bytes <= offset - at < gap:
-                best, gap = at, offset - at
+            if life.bytes <= begin - at < gap:
+                best, gap = at, begin - at
             at = max(at, end)
         chosen = at if best < 0 else best
-        offsets[life.name] = chosen
+        addresses[life.name] = chosen
         top = max(top, chosen + life.bytes)
-        placed.append((chosen, chosen + life.bytes, life.first, life.last))
-        placed.sort()
-    return offsets, top
+        insort(placed, (chosen, chosen + life.bytes, life.first, life.last))
+    return addresses, top

@@ -7,15 +7,8 @@ import random
 import pytest
 from step_programs import CHIP, DIMS, program_of, random_buffers, random_steps, walk
 
-from hajax.passes.place_buffers import (
-    ALIGNMENT,
-    FRAME_BYTES,
-    STEP_BYTES,
-    DoesNotFit,
-    lifetimes,
-    peak_bytes,
-    place_buffers,
-)
+from hajax.passes.buffer_lives import ALIGNMENT, lifetimes
+from hajax.passes.place_buffers import FRAME_BYTES, STEP_BYTES, DoesNotFit, peak_bytes, place_buffers
 from hajax.passes.sync import synchronise
 from hajax.plans.program import MAP, STATE, Buffer, Operand, Step
 

@@ -1,0 +1,218 @@
+"""What a step costs on its pipe and on the scalar unit that issues it, and what a section costs: modelled, as the emulator does.
+
+Sizes are those of a whole chunk. Tensors are read from DDR, everything else is in L2.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hajax import chip_cost
+from hajax.plans.footprint import FULL_FRACTAL, HALF_FRACTAL, UNIT, VECTOR, Dims, element_bytes, pipe, products, tile_rows
+from hajax.plans.program import Flag, Step
+from hajax.targets import NpuTarget
+
+PIPES = ("MTE2", "MTE1", "M", "V", "MTE3")
+_BARRIER_BETWEEN = 4  # of an mmad's p[6]
+_TAKES_SCALAR = ("muls32", "adds32", "maxs32", "mins32", "axpy32", "axpy16", "dup32", "dup16", "muls16")
+_VECTOR_INSTRUCTIONS = {
+    **{
+        f"{name}32": f"v{name}"
+        for name in ("add", "sub", "mul", "div", "max", "min", "mla", "exp", "ln", "rsqrt", "sqrt", "cadd")
+    },
+    **{f"{name}{bits}": f"v{name}" for name in ("muls", "adds", "maxs", "mins", "axpy") for bits in (16, 32)},
+    **{f"{name}16": f"v{name}" for name in ("add", "sub", "mul")},
+    **{f"dup{bits}": "vector_dup" for bits in (16, 32)},
+    **{f"to{bits}": "vconv" for bits in (16, 32)},
+}
+_GM_INSTRUCTIONS = {
+    **dict.fromkeys(("rows_to_l1", "constant_to_l1", "workspace_to_l1"), ("copy_gm_to_cbuf", "gm_to_l1")),
+    **dict.fromkeys(("rows_to_ub", "gate_to_ub", "constant_to_ub", "workspace_to_ub"), ("copy_gm_to_ubuf", "gm_to_ub")),
+    **dict.fromkeys(("rows_from_ub", "workspace_from_ub"), ("copy_ubuf_to_gm", "ub_to_gm")),
+}
+_CORE_MOVES = {
+    "load_a": ("load_cbuf_to_ca", "l1_to_l0a"),
+    "load_b": ("load_cbuf_to_cb", "l1_to_l0b"),
+    "l1_to_ub": ("copy_cbuf_to_ubuf", "l1_to_ub"),
+    "ub_to_l1": ("copy_ubuf_to_cbuf", "ub_to_l1"),
+    "c_to_ub32": ("copy_matrix_cc_to_ubuf", "l0c_to_ub"),
+    "c_to_ub16": ("copy_matrix_cc_to_ubuf", "l0c_to_ub"),
+    "ub_to_c32": ("copy_matrix_ubuf_to_cc", "ub_to_l0c"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StepCost:
+    """pipe: of PIPES, -1 for sync. cycles: of each machine instruction on it. first: what the first one adds after a pause.
+
+    scalar: what the scalar unit spends before the first instruction, but for a mask that is not set yet.
+    """
+
+    pipe: int
+    instructions: int
+    cycles: float
+    first: float
+    latency: float
+    scalar: float
+    mask: int  # of a vector step, else -1
+    pauses: bool  # a barrier stands between its instructions
+
+    @property
+    def busy(self) -> float:
+        """Cycles on the pipe, from start to end."""
+        return self.first + self.instructions * self.cycles + (self.instructions - 1) * self.latency * self.pauses
+
+
+def step_cost(step: Step, dims: Dims, target: NpuTarget) -> StepCost:
+    """The modelled cost of a step that runs."""
+    loads = 3
+    mask = -1
+    if step.opcode == "sync":
+        loads = 2 if max(len(step.waits), len(step.sets)) > 2 else 1
+        return StepCost(-1, 0, 0.0, 0.0, 0.0, loads * target.scalar_load_cycles, -1, False)
+    number, cycles, first, latency = 1, 0.0, 0.0, 0.0
+    if step.opcode == "mmad":
+        number, cycles, first, latency = _products(step, target)
+    elif step.opcode in VECTOR:
+        cycles = chip_cost.instruction_cycles(target, _VECTOR_INSTRUCTIONS[step.opcode], units=step.size)
+        mask = step.index
+        loads += step.opcode in _TAKES_SCALAR and step.p[6] != 0
+    elif step.opcode in _GM_INSTRUCTIONS:
+        instruction, path = _GM_INSTRUCTIONS[step.opcode]
+        number, size = _gm_copies(step, dims)
+        missed = size if step.opcode in ("rows_to_l1", "rows_to_ub", "gate_to_ub") else 0
+        cycles = chip_cost.instruction_cycles(target, instruction, bytes=size, path=path, missed=missed)
+        latency = chip_cost.instruction_latency(target, instruction, path=path)
+        loads -= step.opcode.startswith("constant")
+    else:
+        instruction, path = _CORE_MOVES[step.opcode]
+        number, size = (step.count, step.size * HALF_FRACTAL) if step.opcode in ("load_a", "load_b") else (1, _moved(step))
+        cycles = chip_cost.instruction_cycles(target, instruction, bytes=size, path=path)
+        latency = chip_cost.instruction_latency(target, instruction, path=path)
+    pauses = step.opcode == "mmad" and bool(step.p[6] & _BARRIER_BETWEEN)
+    return StepCost(PIPES.index(pipe(step)), number, cycles, first, latency, loads * target.scalar_load_cycles, mask, pauses)
+
+
+def mask_cycles(target: NpuTarget) -> float:
+    """What the scalar unit spends on setting another vector mask."""
+    return 2 * target.scalar_load_cycles + target.costs["set_vector_mask"][0]
+
+
+def _products(step: Step, target: NpuTarget) -> tuple[int, float, float, float]:
+    """Cycles are an average: the products of a step may grow."""
+    each = products(step)
+    start, per_tile = target.costs["mad"]
+    tiles = step.p[0] * sum(one.n * one.k for one in each)
+    return len(each), per_tile * tiles / max(1, len(each)), start, target.cube_latency
+
+
+def _gm_copies(step: Step, dims: Dims) -> tuple[int, int]:
+    """Machine instructions of a step that reads or writes GM, and bytes of each."""
+    match step.opcode:
+        case "rows_to_l1":
+            return step.count, dims.chunk * UNIT
+        case "rows_to_ub":
+            size = tile_rows(step, dims) * 16 * element_bytes(step)
+            return (1, step.count * size) if step.p[3] == 0 else (step.count, size)
+        case "rows_from_ub":
+            size = tile_rows(step, dims) * 16 * step.p[7]
+            if step.p[3] == 0:
+                return 1, step.count * size
+            return (step.count, size) if step.p[3] == 1 else (step.count * tile_rows(step, dims) // 16, 16 * 16 * step.p[7])
+        case "gate_to_ub":
+            return 1, 4 * dims.chunk
+    return 1, step.size * UNIT
+
+
+def _moved(step: Step) -> int:
+    return step.count * step.size * (UNIT if step.opcode in ("l1_to_ub", "ub_to_l1") else FULL_FRACTAL)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Of one pass over a section. busy and held by pipe, the scalar unit last: held is waiting for flags, barriers or room."""
+
+    cycles: float
+    busy: tuple[float, ...]
+    starts: tuple[float, ...]  # of each step, on its pipe
+    ends: tuple[float, ...]
+
+
+class _Queue:
+    """One pipe: when it is free, when all of its work is complete, when each instruction in its queue has left it."""
+
+    __slots__ = ("busy", "done", "drained", "free", "left")
+
+    def __init__(self) -> None:
+        self.free = self.done = self.busy = 0.0
+        self.drained = True
+        self.left: list[float] = []
+
+
+def simulate(steps: Sequence[Step], dims: Dims, target: NpuTarget, costs: Sequence[StepCost] | None = None) -> Timing:
+    """Runs the steps of a section with their flags and barriers, all of them wanted, up to the barrier at its end."""
+    costs = [step_cost(step, dims, target) for step in steps] if costs is None else costs
+    queues = [_Queue() for _ in PIPES]
+    up: dict[Flag, float] = {}
+    scalar = busy = 0.0
+    mask = -1
+    depth, flag_cycles = target.queue_depth, target.flag_cycles
+    starts, ends = [], []
+
+    def issue(queue: _Queue, cost: float) -> float:
+        """Puts one instruction into a queue; returns when it may start."""
+        nonlocal scalar, busy
+        if len(queue.left) >= depth:
+            scalar = max(scalar, queue.left[-depth])
+        scalar += cost
+        busy += cost
+        begin = max(queue.free, scalar)
+        if begin > queue.free:
+            queue.drained = True
+        queue.left.append(begin)
+        return begin
+
+    for step, cost in zip(steps, costs, strict=True):
+        scalar += cost.scalar
+        busy += cost.scalar
+        for flag in step.waits:
+            queue = queues[PIPES.index(flag.target)]
+            begin = issue(queue, target.issue_cycles)
+            risen = up.pop(flag)
+            if risen > begin:
+                queue.drained = True
+            queue.free = max(begin, risen) + flag_cycles
+            queue.done = max(queue.done, queue.free)
+        begin = scalar
+        if cost.pipe >= 0:
+            queue = queues[cost.pipe]
+            if step.barrier:
+                begin = issue(queue, target.issue_cycles)
+                if queue.done > begin:
+                    queue.drained = True
+                queue.free = max(begin, queue.done) + flag_cycles
+                queue.done = max(queue.done, queue.free)
+            if cost.mask not in (-1, mask):
+                mask = cost.mask
+                scalar += mask_cycles(target)
+                busy += mask_cycles(target)
+            begin = -1.0
+            for number in range(cost.instructions):
+                at = issue(queue, target.issue_cycles + target.argument_cycles)
+                if number and cost.pauses:
+                    at = max(at, queue.done)
+                begin = at if begin < 0 else begin
+                cycles = cost.cycles + (cost.first if queue.drained else 0.0)
+                queue.drained = False
+                queue.free = at + cycles
+                queue.busy += cycles
+                queue.done = max(queue.done, queue.free + cost.latency)
+        starts.append(begin)
+        ends.append(queues[cost.pipe].free if cost.pipe >= 0 else scalar)
+        for flag in step.sets:
+            queue = queues[PIPES.index(flag.source)]
+            queue.free = issue(queue, target.issue_cycles) + flag_cycles
+            queue.busy += flag_cycles
+            queue.done = max(queue.done, queue.free)
+            up[flag] = queue.done
+    cycles = max(scalar, *(queue.done for queue in queues))
+    return Timing(cycles, (*(queue.busy for queue in queues), busy), tuple(starts), tuple(ends))

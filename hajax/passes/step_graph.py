@@ -1,0 +1,140 @@
+"""A body's steps, their dependencies, costs and buffers as numbers: what a search for an emission order asks for again and again."""
+
+from collections.abc import Sequence
+
+from hajax.passes.buffer_lives import Life, lifetimes
+from hajax.passes.dependencies import Edges, areas, edges, touches
+from hajax.passes.place_buffers import available_bytes, fixed_part
+from hajax.passes.step_cost import PIPES, StepCost, step_cost
+from hajax.plans.footprint import Dims
+from hajax.plans.program import SPACES, Program, Step
+from hajax.targets import NpuTarget
+
+FLAG_CYCLES = 3.0  # of the scalar unit for a step's flags, about; and on the way from pipe to pipe
+_LOADS = ("load_a", "load_b")
+
+
+class StepGraph:
+    """A body in an order that is right, and what a search needs of it, made once. Local buffers live within an iteration."""
+
+    def __init__(self, base: Program, dims: Dims, target: NpuTarget):
+        steps = base.body
+        self.count = len(steps)
+        self.depth = target.queue_depth
+        self.issue = target.issue_cycles + target.argument_cycles
+        self.costs: list[StepCost] = [step_cost(step, dims, target) for step in steps]
+        touched = touches(areas(steps, base.buffers, dims))
+        found = edges(touched)
+        self.before = [tuple(sorted((*a, *b))) for a, b in zip(found.true, found.other, strict=True)]
+        self.after: list[list[int]] = [[] for _ in steps]
+        self.ancestors = [0] * self.count
+        for at, earlier in enumerate(self.before):
+            for one in earlier:
+                self.after[one].append(at)
+                self.ancestors[at] |= self.ancestors[one] | 1 << one
+        self.path = self._paths()
+        self.joined, self.loads = self._loads(steps, found)
+        self.needs = self._needs()
+        self.natural = self._natural()
+        self.stages = [step.stage for step in steps]
+        self._rank()
+        self.bound = self._bound()
+        self._place(base, lifetimes(base, dims), target)
+        numbers = {name: number for number, name in enumerate(self.names)}
+        used = [sorted({name for (name, _), _ in (*its.reads, *its.writes)} & numbers.keys()) for its in touched]
+        self.uses = [tuple(numbers[name] for name in names) for names in used]
+        self._count_users()
+
+    def _paths(self) -> list[float]:
+        """Of each step, the modelled cycles from its start to the end of all that waits for it."""
+        path = [0.0] * self.count
+        for at in reversed(range(self.count)):
+            cost = self.costs[at]
+            path[at] = cost.busy + cost.latency + FLAG_CYCLES + max((path[one] for one in self.after[at]), default=0.0)
+        return path
+
+    def _loads(self, steps: Sequence[Step], found: Edges) -> tuple[list[bool], list[tuple[int, ...]]]:
+        """Loads into L0 that are emitted with the first step that reads them, and of each step those that it reads.
+
+        A load that something else than its readers waits for is a step like others where that could keep a reader waiting.
+        """
+        readers: list[list[int]] = [[] for _ in steps]
+        for at, producers in enumerate(found.true):
+            for one in producers:
+                readers[one].append(at)
+        joined = [False] * len(steps)
+        for at, step in enumerate(steps):
+            if step.opcode not in _LOADS or not readers[at] or any(joined[one] for one in self.before[at]):
+                continue
+            others = set(self.after[at]) - set(readers[at])
+            joined[at] = not any(self.ancestors[readers[at][0]] >> one & 1 for one in others)
+        return joined, [tuple(one for one in producers if joined[one]) for producers in found.true]
+
+    def _needs(self) -> list[tuple[int, ...]]:
+        """What a step, emitted with its loads, has to follow."""
+        found = []
+        for at, earlier in enumerate(self.before):
+            own = set(earlier) - set(self.loads[at])
+            found.append(tuple(sorted(own.union(*(self.before[load] for load in self.loads[at])))))
+        return found
+
+    def _natural(self) -> list[int]:
+        """The base order with loads right before their first reader."""
+        order: list[int] = []
+        placed: set[int] = set()
+        for at in range(self.count):
+            if not self.joined[at]:
+                group = [load for load in self.loads[at] if load not in placed]
+                placed.update(group)
+                order += [*group, at]
+        return order
+
+    def _rank(self) -> None:
+        """Steps by stage in their natural order, and each one's number there."""
+        self.by_stage: dict[int, list[int]] = {}
+        self.ranks = [0] * self.count
+        for at in self.natural:
+            mine = self.by_stage.setdefault(self.stages[at], [])
+            self.ranks[at] = len(mine)
+            mine.append(at)
+
+    def _bound(self) -> float:
+        """Cycles of the busiest pipe or of the scalar unit, flags left out."""
+        busy = [0.0] * (len(PIPES) + 1)
+        for cost in self.costs:
+            busy[cost.pipe] += cost.busy
+            busy[-1] += cost.scalar + cost.instructions * self.issue
+        return max(busy)
+
+    def _place(self, base: Program, lives: Sequence[Life], target: NpuTarget) -> None:
+        """Local buffers, and by memory the bytes from .. to that they share."""
+        inside = range(len(base.setup), len(base.setup) + self.count)
+        local = [life for life in lives if not life.whole and life.first in inside]
+        self.names = [life.name for life in local]
+        self.bytes = [life.bytes for life in local]
+        self.spaces = [SPACES.index(life.space) for life in local]
+        self.rooms: list[tuple[int, int]] = []
+        for space in SPACES:
+            _, _, start = fixed_part(space, [life for life in lives if life.space == space])
+            self.rooms.append((start, available_bytes(space, base, target)))
+
+    def _count_users(self) -> None:
+        """Of each local buffer, how many steps use it, and all that come before its end; by memory, who uses it."""
+        self.users = [0] * len(self.names)
+        self.closing = [0] * len(self.names)
+        self.by_space: list[list[tuple[int, tuple[int, ...]]]] = [[] for _ in SPACES]
+        for at in self.natural:
+            mine: dict[int, list[int]] = {}
+            for number in self.uses[at]:
+                self.users[number] += 1
+                self.closing[number] |= self.ancestors[at] | 1 << at
+                mine.setdefault(self.spaces[number], []).append(number)
+            for space, numbers in mine.items():
+                self.by_space[space].append((at, tuple(numbers)))
+
+    def keeps_edges(self, order: Sequence[int]) -> bool:
+        """Whether the order is one of all steps, and each comes behind what it has to follow."""
+        place = {at: number for number, at in enumerate(order)}
+        if len(place) != self.count or len(order) != self.count:
+            return False
+        return all(place[one] < place[at] for at in range(self.count) for one in self.before[at])
