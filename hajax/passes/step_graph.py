@@ -1,4 +1,4 @@
-"""A body's steps, their dependencies, costs and buffers as numbers: what a search for an emission order asks for again and again."""
+"""A body's steps, their dependencies, costs and buffers as numbers: what a search for an emission order asks for."""
 
 from collections.abc import Sequence
 
