@@ -80,33 +80,39 @@ def lower_scores(asm: Assembler, basics: Basics, inputs: Inputs, ratios: Operand
 
 def scale_scores(asm: Assembler, inputs: Inputs, ratios: Operand) -> Operand:
     """Map steps: N of every head, then scale o ratio o Q K^T of every head, packed lower triangles in fp32 in UB."""
-    asm.stage = MAP
+    products = score_products(asm, inputs)
     dims = asm.dims
-    triangle, keys, rows = dims.triangle, dims.keys, dims.rows
-    repeats = triangle * FULL // 256
-    minus = asm.scalar(-1.0)
-    products: list[tuple[Operand, Operand]] = []
-    for key_head in dims.key_heads:
+    repeats = dims.triangle * FULL // 256
+    for pair in products:
+        for staged, scalar, name in zip(pair, (asm.scalar(-1.0), 0), ("K K^T", "Q K^T"), strict=True):
+            vector(asm, "muls32", staged, staged, repeats=repeats, scalar=scalar, label=name)
+    scaled = asm.buffer("triangles:UB", "UB", 2 * dims.heads * dims.triangle * FULL)
+    for kind, name in enumerate(("system", "scores")):
+        for head in range(dims.heads):
+            target = at(scaled, (kind * dims.heads + head) * dims.triangle * FULL)
+            ratio = at(ratios, head * dims.triangle * FULL)
+            vector(asm, "mul32", target, ratio, products[dims.key_head(head)][kind], repeats=repeats, label=name)
+    return scaled
+
+
+def score_products(asm: Assembler, inputs: Inputs) -> list[tuple[Operand, Operand]]:
+    """Map steps: K K^T and Q K^T of each key head, packed lower triangles in fp32 in UB."""
+    asm.stage = MAP
+    triangle, keys, rows = asm.dims.triangle, asm.dims.keys, asm.dims.rows
+    products = []
+    for key_head in asm.dims.key_heads:
         columns = load(asm, "B", inputs.keys[key_head], count=rows, size=keys, inner=rows, group=1, label="K^T")
         pair = []
-        for name, tile, scalar in (("K K^T", inputs.keys, minus), ("Q K^T", inputs.queries, 0)):
+        for name, tile in (("K K^T", inputs.keys), ("Q K^T", inputs.queries)):
             left = rows_left(asm, tile[key_head], name)
             result = asm.buffer(name, "L0C", triangle * FULL)
             multiply(
                 asm, result, left, columns, count=rows, k=keys, move_tile=1, move_left=keys, move_right=keys,
                 mode=TRIANGLE, overwrite=True, label=name,
             )  # fmt: skip
-            staged = copy_out(asm, result, triangle, half=False, label=name)
-            vector(asm, "muls32", staged, staged, repeats=repeats, scalar=scalar, label=name)
-            pair.append(staged)
+            pair.append(copy_out(asm, result, triangle, half=False, label=name))
         products.append((pair[0], pair[1]))
-    scaled = asm.buffer("triangles:UB", "UB", 2 * dims.heads * triangle * FULL)
-    for kind, name in enumerate(("system", "scores")):
-        for head in range(dims.heads):
-            target = at(scaled, (kind * dims.heads + head) * triangle * FULL)
-            ratio = at(ratios, head * triangle * FULL)
-            vector(asm, "mul32", target, ratio, products[dims.key_head(head)][kind], repeats=repeats, label=name)
-    return scaled
+    return products
 
 
 def lower_inverse(asm: Assembler, basics: Basics, system: System) -> None:
