@@ -5,16 +5,19 @@ Numerics A5, with the decay e^G_C as a split diagonal operand instead of a scale
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from hajax import abi
 from hajax.lowering import gates as gates_module
 from hajax.lowering.assembler import FULL, HALF, Assembler, Constants, Dims, at
-from hajax.lowering.gates import CHUNK_DECAY, FACTOR_BLOCKS, OUTPUT, READ, WRITE, Basics, GateBuffers
+from hajax.lowering.exchange import export, import_back, two_stages
+from hajax.lowering.gates import CHUNK_DECAY, FACTOR_BLOCKS, OUTPUT, READ, WRITE, Basics
 from hajax.lowering.system import Inputs, System, inverse_pitch, lower_inverse, lower_scores, place_system, rows_left, zero_above
 from hajax.lowering.tiles import (
     K_GROWS,
     LEFT_MOVES,
     TRANSPOSE,
+    Matrix,
     Parts,
     copy_out,
     load,
@@ -39,37 +42,65 @@ class Weights:
     written_keys: Parts  # diag(beta e^(G_C - G)) K, [row block][key block] of each head
 
 
-def build(dims: Dims, constants: Constants, *, state_scale: float = STATE_SCALE) -> Program:
-    """The program of one item: `dims.heads` heads of `dims.columns` state columns."""
+Kind = Literal["whole", "map", "state"]
+
+
+def build(
+    dims: Dims, constants: Constants, *, delta: bool = True, kind: Kind = "whole", state_scale: float = STATE_SCALE
+) -> Program:
+    """The program of one item: `dims.heads` heads of `dims.columns` state columns.
+
+    kind map: leaves what needs no state in the workspace; state: begins with that; both for one head.
+    """
+    assert kind == "whole" or dims.heads == 1
     asm = Assembler(dims, constants)
     basics = gates_module.place_basics(asm)
-    gate_buffers = gates_module.place_gates(asm)
+    gate_buffers = gates_module.place_gates(asm) if kind != "state" else None
+    factors = gate_buffers.factors if gate_buffers is not None else gates_module.place_factors(asm)
     system = place_system(asm)
-    zero_above(asm, system)
+    if delta:
+        zero_above(asm, system)
     inputs = _place_inputs(asm)
-    state = parts_in_l1(asm, "state", dims.heads * dims.keys * dims.values, kept=True)
     weights = Weights(
         parts_in_l1(asm, "A2", dims.heads * dims.rows * dims.rows, versions=2),
         parts_in_l1(asm, "written keys", dims.heads * dims.rows * dims.keys, versions=2),
     )
-    for head in range(dims.heads):
-        _load_state(asm, basics, state, head, state_scale)
+    shared = _between_launches(system, weights, factors, delta)
+    state = parts_in_l1(asm, "state", dims.heads * dims.keys * dims.values, kept=True)
+    if kind != "map":
+        for head in range(dims.heads):
+            _load_state(asm, basics, state, head, state_scale)
 
     asm.section = "body"  # the state of chunk c before the loads of chunk c + 2, which take the same versions
-    for head in range(dims.heads):
-        _advance(asm, basics, inputs, system, gate_buffers.factors, weights, state, head)
-    ratios = gates_module.lower_gates(asm, basics, gate_buffers, state_scale=state_scale)
-    lower_scores(asm, basics, inputs, ratios, system)
-    _write_keys(asm, basics, inputs, gate_buffers.factors, weights)
-    lower_inverse(asm, basics, system)
-    _scale_inverse(asm, basics, system, gate_buffers.factors, weights)
-    _load_inputs(asm, inputs)
-    gates_module.load_gates(asm, gate_buffers.raw)
+    if kind != "map":
+        for head in range(dims.heads):
+            _advance(asm, basics, inputs, system, factors, weights, state, head, delta)
+    if gate_buffers is not None:
+        ratios = gates_module.lower_gates(asm, basics, gate_buffers, state_scale=state_scale)
+        lower_scores(asm, basics, inputs, ratios, system, delta)
+        _write_keys(asm, basics, inputs, factors, weights)
+        if delta:
+            lower_inverse(asm, basics, system)
+            _scale_inverse(asm, basics, system, factors, weights)
+    if kind == "map":
+        export(asm, shared)
+    if kind == "state":
+        import_back(asm, shared)
+    _load_inputs(asm, inputs, values=kind != "map")
+    if gate_buffers is not None:
+        gates_module.load_gates(asm, gate_buffers.raw)
 
     asm.section = "finish"
-    for head in range(dims.heads):
-        _store_state(asm, basics, state, head, state_scale)
-    return asm.program()
+    if kind != "map":
+        for head in range(dims.heads):
+            _store_state(asm, basics, state, head, state_scale)
+    return asm.program() if kind == "whole" else two_stages(asm.program())
+
+
+def _between_launches(system: System, weights: Weights, factors: Parts, delta: bool) -> tuple[Parts, ...]:
+    """What the state stage reads of the map's, by its buffers in L1."""
+    common = (system.triangles, weights.written_keys, factors)
+    return (*common, system.inverse, weights.read) if delta else common
 
 
 def _tensor(name: str) -> int:
@@ -85,12 +116,12 @@ def _place_inputs(asm: Assembler) -> Inputs:
     return Inputs(keys, queries, values)
 
 
-def _load_inputs(asm: Assembler, inputs: Inputs) -> None:
+def _load_inputs(asm: Assembler, inputs: Inputs, *, values: bool) -> None:
     asm.stage = LOAD
     for name, tiles, blocks in (
         ("key", inputs.keys, asm.dims.keys), ("query", inputs.queries, asm.dims.keys), ("value", inputs.values, asm.dims.values),
     ):  # fmt: skip
-        for head, tile in enumerate(tiles):
+        for head, tile in enumerate(tiles if values or name != "value" else ()):
             asm.emit("rows_to_l1", tile, count=blocks, p=(_tensor(name), head, 0), label=name)
 
 
@@ -150,7 +181,15 @@ def _scale_inverse(asm: Assembler, basics: Basics, system: System, factors: Part
 
 
 def _advance(
-    asm: Assembler, basics: Basics, inputs: Inputs, system: System, factors: Parts, weights: Weights, state: Parts, head: int
+    asm: Assembler,
+    basics: Basics,
+    inputs: Inputs,
+    system: System,
+    factors: Parts,
+    weights: Weights,
+    state: Parts,
+    head: int,
+    delta: bool,
 ) -> None:
     """State steps of one head: read, correct, output, update."""
     asm.stage = STATE
@@ -160,9 +199,9 @@ def _advance(
     key_read = asm.buffer("K S", "L0C", rows * values * FULL)
     query_read = asm.buffer("Q S", "L0C", rows * values * FULL)
     key_head = dims.key_head(head)
-    lefts = [
-        (rows_left(asm, inputs.keys[key_head], "K"), key_read, "K S"), (rows_left(asm, inputs.queries[key_head], "Q"), query_read, "Q S"),
-    ]  # fmt: skip
+    lefts = [(rows_left(asm, inputs.queries[key_head], "Q"), query_read, "Q S")]
+    if delta:
+        lefts.append((rows_left(asm, inputs.keys[key_head], "K"), key_read, "K S"))
     depth = max(1, min(keys, STATE_PIECE // values))  # key blocks of the state in L0B at a time
     for start in range(0, keys, depth):
         size = min(depth, keys - start)
@@ -172,21 +211,23 @@ def _advance(
                 asm, tile, at(left, start * HALF), piece, count=rows, n=values, k=size, move_tile=values, move_left=keys,
                 overwrite=start == 0, label=label,
             )  # fmt: skip
-    corrected = _correct(asm, basics, inputs, system, weights, key_read, head)
+    value = load(asm, "B", inputs.values[head], count=rows, size=values, inner=rows, group=1, flags=TRANSPOSE, label="V")
+    corrected: Matrix = value
+    if delta:
+        corrected = _correct(asm, basics, value, system, weights, key_read, head)
     update = _update(asm, factors, weights, own, corrected, head)
     _output(asm, basics, system, factors, query_read, corrected, head)
     split(asm, basics.negative, update, whole(own, keys * values), label="state")
 
 
 def _correct(
-    asm: Assembler, basics: Basics, inputs: Inputs, system: System, weights: Weights, key_read: Operand, head: int
+    asm: Assembler, basics: Basics, value: Operand, system: System, weights: Weights, key_read: Operand, head: int
 ) -> Parts:
     """x = A V + A2 (K S), in L0B as both parts."""
     rows, values = asm.dims.rows, asm.dims.values
     count = rows * values
     tile = asm.buffer("x", "L0C", count * FULL)
     steps = {"count": rows, "n": values, "move_tile": values, "mode": K_GROWS, "move_left": rows}
-    value = load(asm, "B", inputs.values[head], count=rows, size=values, inner=rows, group=1, flags=TRANSPOSE, label="V")
     inverse = load_parts(asm, "A", system.inverse.from_fractal(head * inverse_pitch(asm)), size=rows * rows, label="A")
     multiply(asm, tile, inverse, value, overwrite=True, label="A V", **steps)
     between = parts_in_l1(asm, "K S", count)
@@ -202,7 +243,7 @@ def _correct(
     return corrected
 
 
-def _update(asm: Assembler, factors: Parts, weights: Weights, own: Parts, corrected: Parts, head: int) -> Operand:
+def _update(asm: Assembler, factors: Parts, weights: Weights, own: Parts, corrected: Matrix, head: int) -> Operand:
     """e^G_C S + (written keys)^T x in L0C."""
     rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
     count = keys * values
@@ -224,7 +265,7 @@ def _update(asm: Assembler, factors: Parts, weights: Weights, own: Parts, correc
 
 
 def _output(
-    asm: Assembler, basics: Basics, system: System, factors: Parts, query_read: Operand, corrected: Parts, head: int
+    asm: Assembler, basics: Basics, system: System, factors: Parts, query_read: Operand, corrected: Matrix, head: int
 ) -> None:
     """o = diag(scale e^G) Q S + P x, rounded once, to GM."""
     dims = asm.dims

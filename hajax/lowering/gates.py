@@ -127,7 +127,12 @@ def place_gates(asm: Assembler) -> GateBuffers:
     zero = asm.scalar(0.0)
     vector(asm, "dup16", factor_diagonals, repeats=2 * fractals * HALF // 256, scalar=zero, label="zeros")
     vector(asm, "dup32", factor_rows, repeats=fractals * 64 // 256, scalar=zero, label="zeros")
-    return GateBuffers(raw, diagonals, factor_diagonals, factor_rows, parts_in_l1(asm, "factors", fractals, versions=2))
+    return GateBuffers(raw, diagonals, factor_diagonals, factor_rows, place_factors(asm))
+
+
+def place_factors(asm: Assembler) -> Parts:
+    """Room in L1 for the factors as diagonal fractals, [head][FACTOR_BLOCKS]."""
+    return parts_in_l1(asm, "factors", asm.dims.heads * FACTOR_BLOCKS, versions=2)
 
 
 def load_gates(asm: Assembler, raw: Operand) -> None:

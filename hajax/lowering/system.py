@@ -69,13 +69,14 @@ def rows_left(asm: Assembler, tile: Operand, label: str) -> Operand:
     return load(asm, "A", tile, count=rows, size=keys, inner=rows, group=1, label=label)
 
 
-def lower_scores(asm: Assembler, basics: Basics, inputs: Inputs, ratios: Operand, system: System) -> None:
-    """Map steps: N and scale o ratio o Q K^T of every head, split, to L1."""
+def lower_scores(asm: Assembler, basics: Basics, inputs: Inputs, ratios: Operand, system: System, delta: bool) -> None:
+    """Map steps: N (with delta) and scale o ratio o Q K^T of every head, split, to L1."""
     scaled = scale_scores(asm, inputs, ratios)
-    count = 2 * asm.dims.heads * asm.dims.triangle
-    tile = asm.buffer("triangles", "L0C", count * FULL)
-    asm.emit("ub_to_c32", tile, scaled, size=count, label="triangles")
-    split(asm, basics.negative, tile, whole(system.triangles, count), label="triangles")
+    count = asm.dims.heads * asm.dims.triangle
+    first, size = (0, 2 * count) if delta else (count, count)
+    tile = asm.buffer("triangles", "L0C", size * FULL)
+    asm.emit("ub_to_c32", tile, at(scaled, first * FULL), size=size, label="triangles")
+    split(asm, basics.negative, tile, whole(system.triangles.from_fractal(first), size), label="triangles")
 
 
 def scale_scores(asm: Assembler, inputs: Inputs, ratios: Operand) -> Operand:
@@ -142,11 +143,11 @@ def _substitute(asm: Assembler, basics: Basics, system: System, blocks: int) -> 
     multiply(
         asm, spread, left, selector, count=8, m=blocks, move_tile=blocks, move_right=1, overwrite=True, label="spread"
     )
-    lanes = copy_out(asm, spread, 8 * blocks, half=False, label="spread")
+    lanes = _copy_with_room(asm, spread, 8 * blocks, "spread")
     identity = asm.buffer("identity", "L0C", blocks * FULL)
     right = load(asm, "B", _negative_in_l1(basics), count=blocks, size=1, group=0, flags=TRANSPOSE, label="identity")
     multiply(asm, identity, basics.negative, right, n=blocks, overwrite=True, label="identity")
-    inverse = copy_out(asm, identity, blocks, half=False, label="identity")
+    inverse = _copy_with_room(asm, identity, blocks, "identity")
     mask = 0 if blocks == 8 else asm.mask((1 << (8 * blocks)) - 1)
     row, pitch = 64, FULL // 32
     for j in range(SUBSTITUTION - 1):
@@ -157,6 +158,13 @@ def _substitute(asm: Assembler, basics: Basics, system: System, blocks: int) -> 
                 repeats=SUBSTITUTION - 1 - j, blocks=(pitch, pitch, pitch), strides=(2, 2, 0), mask=mask, label=f"substitution {j}",
             )  # fmt: skip
     return inverse
+
+
+def _copy_with_room(asm: Assembler, tile: Operand, fractals: int, label: str) -> Operand:
+    """To UB as fp32, with room behind it for the lanes that masked repeats leave out."""
+    staged = asm.buffer(f"{label}:UB", "UB", (fractals + 8 - asm.dims.heads * asm.dims.rows) * FULL)
+    asm.emit("c_to_ub32", staged, tile, size=fractals, label=label)
+    return staged
 
 
 def _negative_in_l1(basics: Basics) -> Operand:

@@ -1,0 +1,134 @@
+"""Tiles of the vector unit: fp32 in UB, from the accumulator, scaled by rows, split into two fp16 parts on their way to L1.
+
+Blocked: for each 16 columns, all rows of 16, as products of all rows leave them and operands lie in L1. Dense: row after row;
+such tiles are rearranged when they come and when they go, and a row factor meets 64 columns at once instead of 16.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
+from hajax.lowering.tiles import Parts, vector
+from hajax.plans.program import Operand
+
+Layout = Literal["blocked", "dense"]
+LANES = 64  # of fp32 in a repeat
+STRIDE_LIMIT = 255
+TO_DENSE, TO_BLOCKED = "to dense", "to blocked"  # at the end of the labels of steps that only rearrange
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """`rows` by `columns` blocks of 16 x 16 fp32."""
+
+    place: Operand
+    rows: int
+    columns: int
+    layout: Layout
+
+    @property
+    def repeats(self) -> int:
+        """Vector repeats over all of it."""
+        return self.rows * self.columns * 4
+
+
+def new_tile(asm: Assembler, name: str, rows: int, columns: int, layout: Layout) -> Tile:
+    """Room in UB."""
+    return Tile(asm.buffer(f"{name}:UB", "UB", rows * columns * FULL), rows, columns, layout)
+
+
+def lanes_mask(asm: Assembler, lanes: int) -> int:
+    """The number of the mask of the first so many lanes of a repeat of fp32."""
+    return 0 if lanes == LANES else asm.mask((1 << lanes) - 1)
+
+
+def fetch(
+    asm: Assembler,
+    source: Operand,
+    rows: int,
+    columns: int,
+    layout: Layout,
+    *,
+    label: str,
+    pitch: int | None = None,
+    by_rows: bool = False,
+) -> Tile:
+    """A tile of L0C as fp32. pitch: fractals between its column blocks there; by_rows: it lies there row block by row block."""
+    tile = new_tile(asm, label, rows, columns, "blocked")
+    if by_rows:
+        for row in range(rows):
+            place = at(tile.place, row * FULL)
+            asm.emit("c_to_ub32", place, at(source, row * columns * FULL), count=columns, size=1, p=(0, rows - 1), label=label)
+    elif pitch is None or pitch == rows:
+        asm.emit("c_to_ub32", tile.place, source, size=rows * columns, label=label)
+    else:
+        asm.emit("c_to_ub32", tile.place, source, count=columns, size=rows, p=(pitch - rows, 0), label=label)
+    return _dense(asm, tile, label) if layout == "dense" else tile
+
+
+def _dense(asm: Assembler, tile: Tile, label: str) -> Tile:
+    """The tile row after row: a repeat takes 8 columns of each column block of a row."""
+    found = new_tile(asm, label, tile.rows, tile.columns, "dense")
+    assert tile.columns * 8 <= LANES and tile.rows * 32 <= STRIDE_LIMIT
+    mask = lanes_mask(asm, tile.columns * 8)
+    for half in (0, UNIT):
+        vector(
+            asm, "muls32", at(found.place, half), at(tile.place, half), repeats=tile.rows * 16, scalar=asm.scalar(1.0), mask=mask,
+            blocks=(2, tile.rows * 32, 0), strides=(2 * tile.columns, 2, 0), label=f"{label} {TO_DENSE}",
+        )  # fmt: skip
+    return found
+
+
+def scale_rows(asm: Assembler, opcode: str, target: Tile, source: Tile, factors: Operand, *, label: str) -> None:
+    """`opcode` (mul32 or mla32) of a tile with a factor for each row, which stands in all 16 columns of a tile of one block."""
+    assert target.layout == source.layout
+    rows, columns = source.rows, source.columns
+    if source.layout == "blocked":
+        for column in range(columns):
+            offset = column * rows * FULL
+            vector(asm, opcode, at(target.place, offset), at(source.place, offset), factors, repeats=rows * 4, label=label)
+        return
+    stride = 2 * columns
+    for column in range(0, columns, 4):
+        mask = lanes_mask(asm, 16 * min(4, columns - column))
+        offset = column * 64
+        vector(
+            asm, opcode, at(target.place, offset), at(source.place, offset), factors, repeats=rows * 16, mask=mask,
+            blocks=(1, 1, 0), strides=(stride, stride, 2), label=label,
+        )  # fmt: skip
+
+
+def split_tile(asm: Assembler, tile: Tile, target: Parts, *, label: str, pitch: int | None = None) -> None:
+    """Both parts to L1 as column blocks, `pitch` fractals from one to the next. The tile is used up: its low part stays in it."""
+    pitch = tile.rows if pitch is None else pitch
+    size = tile.rows * tile.columns * HALF
+    for part in (0, 1):
+        name = f"{label} {'low' if part else 'high'}"
+        staged = asm.buffer(f"{name}:UB", "UB", size)
+        vector(asm, "to16", staged, tile.place, repeats=tile.repeats, strides=(4, 8, 0), label=name)
+        to_blocks(asm, staged, tile, target.part(part), pitch, label=name)
+        if part == 0:
+            subtract(asm, tile.place, staged, tile.repeats, label=f"{label} less its high part")
+
+
+def subtract(asm: Assembler, place: Operand, halves: Operand, repeats: int, *, label: str) -> None:
+    """fp32 less fp16, in place: exact for a number's own high part."""
+    vector(asm, "axpy16", place, halves, repeats=repeats, strides=(8, 4, 0), scalar=asm.scalar(-1.0), label=label)
+
+
+def to_blocks(asm: Assembler, staged: Operand, tile: Tile, target: Operand, pitch: int, *, label: str) -> None:
+    """fp16 elements of a tile, in its layout, to L1 as column blocks."""
+    rows, columns = tile.rows, tile.columns
+    if tile.layout == "dense":
+        for column in range(columns):
+            asm.emit(
+                "ub_to_l1", at(target, column * pitch * HALF), at(staged, column * UNIT), count=rows * 16, size=1,
+                p=(columns - 1, 0, 0, 0), label=f"{label} {TO_BLOCKED}",
+            )  # fmt: skip
+        return
+    block = rows * HALF // UNIT
+    if pitch == rows:
+        asm.emit("ub_to_l1", target, staged, size=columns * block, label=f"{label} to L1")
+        return
+    gap = pitch * HALF // UNIT - block
+    asm.emit("ub_to_l1", target, staged, count=columns, size=block, p=(0, 0, gap & 255, gap >> 8), label=f"{label} to L1")
