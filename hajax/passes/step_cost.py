@@ -85,7 +85,9 @@ def step_cost(step: Step, dims: Dims, target: NpuTarget) -> StepCost:
         loads -= step.opcode.startswith("constant")
     else:
         instruction, path = _CORE_MOVES[step.opcode]
-        number, size = (step.count, step.size * HALF_FRACTAL) if step.opcode in ("load_a", "load_b") else (1, _moved(step))
+        number, size = 1, _moved(step)
+        if step.opcode in ("load_a", "load_b"):
+            number, size = step.count * (2 if step.p[5] or step.p[6] else 1), step.size * HALF_FRACTAL
         cycles = chip_cost.instruction_cycles(target, instruction, bytes=size, path=path)
         latency = chip_cost.instruction_latency(target, instruction, path=path)
     pauses = step.opcode == "mmad" and bool(step.p[6] & _BARRIER_BETWEEN)
@@ -102,7 +104,8 @@ def _products(step: Step, target: NpuTarget) -> tuple[int, float, float, float]:
     each = products(step)
     start, per_tile = target.costs["mad"]
     tiles = step.p[0] * sum(one.n * one.k for one in each)
-    return len(each), per_tile * tiles / max(1, len(each)), start, target.cube_latency
+    rounds = 1 + bool(step.index) + bool(step.p[7])  # with the low part of either side
+    return rounds * len(each), per_tile * tiles / max(1, len(each)), start, target.cube_latency
 
 
 def _gm_copies(step: Step, dims: Dims) -> tuple[int, int]:
