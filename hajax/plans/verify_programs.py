@@ -42,8 +42,8 @@ def verify_programs(shape: Shape, programs: Programs, target: NpuTarget) -> None
         for name in ("setup", "body", "finish"):
             for at, step in enumerate(getattr(program, name)):
                 _verify_step(step, program, programs, shape, dims, name, f"{where}.{name}[{at}] ({step.label or step.opcode})")
-        verify_order(program, where, dims, target)
-        verify_lives(program, where, dims)
+        verify_order(program, f"plan.{where}", dims, target)
+        verify_lives(program, f"plan.{where}", dims)
     verify_items(shape, programs, target)
 
 
@@ -132,7 +132,7 @@ def _verify_step(step: Step, program: Program, programs: Programs, shape: Shape,
     _require(marks, f"{where}.first, .last", "marks that mean something in this section", (step.first, step.last))
     waits, sets = len(step.waits), len(step.sets)
     _require(waits <= 2 and sets <= 2, f"{where}.waits, .sets", "at most 2 each", (waits, sets))
-    _verify_operands(step, program, dims, where)
+    _verify_operands(step, program, where)
     if step.opcode in VECTOR:
         _verify_vector(step, program, where)
     elif step.opcode in ("load_a", "load_b"):
@@ -154,10 +154,20 @@ def _verify_step(step: Step, program: Program, programs: Programs, shape: Shape,
         _require(behind <= slot, f"{where}.constant", f"within the {slot} bytes of a workspace slot", behind)
         _require(step.p[1] < program.heads, f"{where}.p[1]", f"a head below {program.heads}", step.p[1])
     _require(0 <= step.constant < 2**15, f"{where}.constant", "from 0 to 32767", step.constant)
+    _verify_bytes(step, program, dims, where)
 
 
-def _verify_operands(step: Step, program: Program, dims: Dims, where: str) -> None:
-    """Each operand there, in its memory, aligned, with all that the step touches inside of its buffer."""
+def _verify_bytes(step: Step, program: Program, dims: Dims, where: str) -> None:
+    """All that the step touches is inside of its buffers."""
+    sizes = {buffer.name: buffer.bytes for buffer in program.buffers}
+    for access in footprint(step, dims):
+        inside = 0 <= access.start < access.end <= sizes[access.buffer]
+        place = f"bytes within the {sizes[access.buffer]} of {access.buffer}"
+        _require(inside, where, place, (access.start, access.end))
+
+
+def _verify_operands(step: Step, program: Program, where: str) -> None:
+    """Each operand there, in its memory, aligned."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     alignment = {str(row[1]): int(row[2]) for row in abi.rows("spaces")} | {"L0C": _FRACTAL}
     named = zip(("dst", "src0", "src1"), (step.dst, step.src0, step.src1), operand_spaces(step.opcode), strict=True)
@@ -172,10 +182,6 @@ def _verify_operands(step: Step, program: Program, dims: Dims, where: str) -> No
         _require(start % alignment[space] == 0, f"{where}.{name}", f"an address that is a multiple of {alignment[space]}", start)
         slot = program.slot_bytes.get(space, 0) if buffer.versions == 2 else 0
         _require(slot % alignment[space] == 0, f"{where}.{name}", f"slot_bytes that are a multiple of {alignment[space]}", slot)
-    for access in footprint(step, dims):
-        size = buffers[access.buffer].bytes
-        inside = 0 <= access.start < access.end <= size
-        _require(inside, f"{where}", f"bytes within the {size} of {access.buffer}", (access.start, access.end))
 
 
 def _verify_vector(step: Step, program: Program, where: str) -> None:
