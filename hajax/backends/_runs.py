@@ -110,7 +110,7 @@ def timeline(run: SimRun) -> str:
 
 def last_error(library: Library) -> str:
     """Why the calling thread's last call of libhajax_sim failed."""
-    return str(library.ffi.string(library.lib.hajax_simlast_error()).decode(errors="replace"))
+    return str(library.ffi.string(library.lib.hajax_sim_last_error()).decode(errors="replace"))
 
 
 def check_status(library: Library, status: int) -> None:

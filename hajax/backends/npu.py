@@ -1,20 +1,72 @@
-"""Plans for an Ascend chip with numpy arrays, without XLA: on the emulated chip of libhajax_sim. For tests and tools."""
+"""Plans for an Ascend chip, on the emulated one of libhajax_sim: with numpy arrays, and what calls through XLA did."""
 
-from collections.abc import Mapping
+import contextlib
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from hajax import abi
-from hajax.backends._runs import SimFault, SimOptions, SimRun, check_status, options_struct, run_of
+from hajax.backends._runs import SimFault, SimOptions, SimRun, check_status, options_struct, run_of, timeline
 from hajax.backends.library import Library, LibraryError
 from hajax.backends.sim import open_sim_library, target_table
 from hajax.targets import NpuTarget
 
-__all__ = ["KERNEL", "LibraryError", "SimFault", "SimOptions", "SimRun", "execute"]
+__all__ = [
+    "KERNEL",
+    "Call",
+    "LibraryError",
+    "SimFault",
+    "SimOptions",
+    "SimRun",
+    "execute",
+    "recording",
+    "take_calls",
+    "timeline",
+]
 
 KERNEL = "hajax_delta_rule"
 _ARRAYS = ("query", "key", "value", "log_decay", "beta", "state_in", "bounds")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """A call that XLA made: the plan's bytes and what each of its launches did."""
+
+    plan: bytes
+    runs: tuple[SimRun, ...]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the plan's bytes."""
+        return hashlib.sha256(self.plan).hexdigest()
+
+
+@contextlib.contextmanager
+def recording(*, timelines: bool = False) -> Iterator[None]:
+    """While it lasts, what calls through XLA do is kept, in this process and over all threads; `take_calls` gives it."""
+    library = open_sim_library()
+    library.lib.hajax_sim_record(2 if timelines else 1)
+    try:
+        yield
+    finally:
+        library.lib.hajax_sim_record(0)
+
+
+def take_calls() -> tuple[Call, ...]:
+    """The calls that were kept since the last time, the oldest first; within `recording`."""
+    library = open_sim_library()
+    ffi, lib = library.ffi, library.lib
+    calls = []
+    while (record := lib.hajax_sim_record_take()) != ffi.NULL:
+        size = ffi.new("int64_t *")
+        plan = bytes(ffi.buffer(lib.hajax_sim_record_plan(record, size), size[0]))
+        handles = [lib.hajax_sim_record_result(record, i) for i in range(lib.hajax_sim_record_launches(record))]
+        lib.hajax_sim_record_close(record)
+        calls.append(Call(plan, _runs(library, handles, _target_name(library, plan))))
+    return tuple(calls)
 
 
 def execute(

@@ -1,19 +1,36 @@
-"""Registers libhajax_cpu's handler with XLA, once, from its address."""
+"""Registers the handlers of libhajax_cpu and libhajax_sim with XLA, once each, from their addresses."""
 
 import functools
 
 import jax
 from jax.extend import backend
 
-from hajax.backends.library import open_library
+from hajax.backends.library import Library, LibraryError, open_library
+from hajax.backends.sim import open_sim_library
 
 DELTA_RULE = "hajax.delta_rule"
+SIM_DELTA_RULE = "hajax.sim_delta_rule"
 
 
 @functools.cache
 def register() -> str:
     """The custom-call target's name, registered when this returns. Raises LibraryError when there is no library."""
-    library = open_library()
+    return _register(DELTA_RULE, open_library(), "hajax_xla_delta_rule")
+
+
+@functools.cache
+def register_sim() -> str:
+    """Likewise of the emulated Ascend chip: the plan names it."""
+    return _register(SIM_DELTA_RULE, open_sim_library(), "hajax_sim_xla_delta_rule")
+
+
+def _register(target: str, library: Library, function: str) -> str:
+    try:
+        address = library.address(function)
+    except AttributeError:
+        raise LibraryError(
+            f"{library.path}: built without XLA's headers, so it has no {function}; rebuild it with them"
+        ) from None
     backend.get_backend("cpu")  # registrations made before the client exists are queued and flushed out of order
-    jax.ffi.register_ffi_target(DELTA_RULE, jax.ffi.pycapsule(library.address("hajax_xla_delta_rule")), platform="cpu")
-    return DELTA_RULE
+    jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(address), platform="cpu")
+    return target
