@@ -1,6 +1,7 @@
 """A greedy search for an emission order, with pipes, queues and memories in modelled time."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from hajax.passes.rooms import Room
 from hajax.passes.step_cost import PIPES
@@ -8,6 +9,21 @@ from hajax.passes.step_graph import FLAG_CYCLES, StepGraph
 from hajax.plans.program import SPACES
 
 _MTE1 = PIPES.index("MTE1")
+_SCARCE = (SPACES.index("L0A"), SPACES.index("L0B"))  # memories that are too small for much to overlap
+
+
+@dataclass(frozen=True, slots=True)
+class Taste:
+    """How a search prefers steps. slack: steps that can start within so many cycles of one another are told apart by priority.
+
+    Priority is the path behind a step in cycles, plus `closing` for each L0 that an open buffer fills and that the step helps
+    to close, less `opening` for each one that it would fill, times the steps that have to come before that is closed again.
+    """
+
+    slack: float
+    closing: float
+    opening: float
+    lookahead: int = 10**6  # steps of its stage that a step may be moved ahead of
 
 
 def modelled_cycles(graph: StepGraph, order: Sequence[int]) -> float:
@@ -65,17 +81,19 @@ class Clock:
 
 
 class Search:
-    """One greedy walk: always a step that can start about first; of several, the one with the longest path behind it.
+    """One greedy walk: always a step that can start about first; of several, the one with the highest priority.
 
     A step is taken only when the buffers that it opens fit, and when everything open can then still be brought to its end.
     """
 
-    def __init__(self, graph: StepGraph, slack: float, lookahead: int):
-        self.graph, self.slack, self.lookahead = graph, slack, lookahead
+    def __init__(self, graph: StepGraph, taste: Taste):
+        self.graph, self.taste = graph, taste
         self.clock = Clock(graph)
         self.rooms = [Room(*room) for room in graph.rooms]
         self.order: list[int] = []
         self.emitted = bytearray(graph.count)
+        self.pending = (1 << graph.count) - 1  # a bit for each step that is not emitted
+        self.filled: dict[int, tuple[int, float]] = {}  # open buffers in L0: what closes them, and their share of it
         self.left = list(graph.users)  # steps that still use a local buffer
         self.live = [0] * len(SPACES)
         self.address = [-1] * len(graph.names)
@@ -124,25 +142,25 @@ class Search:
 
     def _choose(self) -> int | None:
         """Candidates in blocks of about equal starts; those whose bytes become free later wait for their turn."""
-        paths = self.graph.path
-        pending = sorted([(self._start(at), at) for at in self.ready if self._in_reach(at)])
+        starts = sorted([(self._start(at), at) for at in self.ready if self._in_reach(at)])
         later: list[tuple[float, float, int]] = []
         taken = 0
-        while taken < len(pending):
-            limit = pending[taken][0] + self.slack
+        while taken < len(starts):
+            limit = starts[taken][0] + self.taste.slack
             block = []
-            while taken < len(pending) and pending[taken][0] <= limit:
-                block.append(pending[taken])
+            while taken < len(starts) and starts[taken][0] <= limit:
+                start, at = starts[taken]
+                block.append((-self._priority(at), at, start))
                 taken += 1
-            for start, at in sorted(block, key=lambda one: (-paths[one[1]], one[1])):
+            for priority, at, start in sorted(block):
                 when = self._when_room(at)
                 if when is None:
                     continue
                 if max(start, when) > limit:
-                    later.append((when, -paths[at], at))
+                    later.append((when, priority, at))
                 elif self._can_end(at):
                     return at
-            limit = pending[taken][0] if taken < len(pending) else float("inf")
+            limit = starts[taken][0] if taken < len(starts) else float("inf")
             later.sort()
             while later and later[0][0] <= limit:
                 at = later.pop(0)[2]
@@ -150,9 +168,20 @@ class Search:
                     return at
         return None
 
+    def _priority(self, at: int) -> float:
+        graph, taste = self.graph, self.taste
+        value = graph.path[at]
+        for closing, share in self.filled.values():
+            if closing >> at & 1:
+                value += taste.closing * share
+        for number in self._opens(at):
+            if graph.spaces[number] in _SCARCE:
+                value -= taste.opening * (graph.closing[number] & self.pending).bit_count() * graph.shares[number]
+        return value
+
     def _in_reach(self, at: int) -> bool:
         stage = self.graph.stages[at]
-        return self.graph.ranks[at] < self.next_rank[stage] + self.lookahead
+        return self.graph.ranks[at] < self.next_rank[stage] + self.taste.lookahead
 
     def _opens(self, at: int) -> list[int]:
         """Buffers that the step and its loads open."""
@@ -248,11 +277,15 @@ class Search:
         clock.emit(at, ready)
         self.order.append(at)
         self.emitted[at] = True
+        self.pending &= ~(1 << at)
         done = clock.done[at]
         for number in graph.uses[at]:
             self.until[number] = max(self.until[number], done)
             self.left[number] -= 1
+            if graph.spaces[number] in _SCARCE:
+                self.filled[number] = (graph.closing[number], graph.shares[number])
             if not self.left[number]:
+                self.filled.pop(number, None)
                 space, size = graph.spaces[number], graph.bytes[number]
                 self.rooms[space].give(self.address[number], size, self.until[number], clock.scalar)
                 self.live[space] -= size

@@ -6,15 +6,17 @@ The body is lowered stage by stage; list scheduling over a model of pipes, queue
 import dataclasses
 
 from hajax.passes.dependencies import require_versions, unpipelined
-from hajax.passes.list_schedule import Search, modelled_cycles
+from hajax.passes.list_schedule import Search, Taste, modelled_cycles
 from hajax.passes.step_graph import StepGraph
 from hajax.plans import Note
 from hajax.plans.footprint import Dims
 from hajax.plans.program import Program
 from hajax.targets import NpuTarget
 
-_SLACK = 30.0  # cycles: which of the steps that can start so close to one another comes first, their paths decide
-_LOOKAHEADS = (10**6, 64, 16)  # steps of its stage that a step may be moved ahead of
+# Found by trying many on programs of one and two heads: the first is within 3 % of the best of 45 on average, the best of the
+# three within 1 %.
+_TASTES = (Taste(120.0, 3000.0, 10.0), Taste(30.0, 1000.0, 10.0), Taste(120.0, 6000.0, 30.0))
+_CAREFUL = (Taste(30.0, 6000.0, 30.0, 64), Taste(30.0, 6000.0, 30.0, 16))  # when none of them finds room
 
 
 def pipeline(program: Program, dims: Dims, target: NpuTarget) -> tuple[Program, Note]:
@@ -28,18 +30,20 @@ def pipeline(program: Program, dims: Dims, target: NpuTarget) -> tuple[Program, 
         return base, Note("pipeline", "nothing to order", "", "")
     graph = StepGraph(base, dims, target)
     before = modelled_cycles(graph, range(graph.count))
-    for lookahead in _LOOKAHEADS:
-        found = Search(graph, _SLACK, lookahead).run()
-        if found is None or found[2] >= before:
-            continue
-        order, addresses, cycles = found
-        assert graph.keeps_edges(order), "pipeline: an order broke a dependency"
-        buffers = tuple(dataclasses.replace(b, address=addresses.get(b.name)) for b in program.buffers)
-        note = Note(
-            "pipeline",
-            f"{cycles:.0f} modelled cycles an iteration",
-            f"{before:.0f} with one stage after the other",
-            f"{before - cycles:.0f} cycles; the busiest unit needs {graph.bound:.0f}",
-        )
-        return dataclasses.replace(base, body=tuple(base.body[at] for at in order), buffers=buffers), note
-    return base, Note("pipeline", "one stage after the other", "no order that fits", f"{before:.0f} modelled cycles an iteration")
+    found = [one for one in (Search(graph, taste).run() for taste in _TASTES) if one is not None]
+    if not found:
+        found = [one for one in (Search(graph, taste).run() for taste in _CAREFUL) if one is not None]
+    best = min(found, key=lambda one: one[2], default=None)
+    if best is None or best[2] >= before:
+        told = f"{before:.0f} modelled cycles an iteration"
+        return base, Note("pipeline", "one stage after the other", "no order that fits and is faster", told)
+    order, addresses, cycles = best
+    assert graph.keeps_edges(order), "pipeline: an order broke a dependency"
+    buffers = tuple(dataclasses.replace(b, address=addresses.get(b.name)) for b in program.buffers)
+    note = Note(
+        "pipeline",
+        f"{cycles:.0f} modelled cycles an iteration",
+        f"{before:.0f} with one stage after the other",
+        f"{before - cycles:.0f} cycles; the busiest unit needs {graph.bound:.0f}, the longest path {max(graph.path):.0f}",
+    )
+    return dataclasses.replace(base, body=tuple(base.body[at] for at in order), buffers=buffers), note

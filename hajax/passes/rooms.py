@@ -12,23 +12,32 @@ class Room:
         self.pieces: list[Piece] = [(start, end, 0.0)] if start < end else []
 
     def find(self, size: int, now: float) -> tuple[float, int] | None:
-        """From when on and where there are `size` bytes: as early as possible, then where the least is left over."""
-        best: tuple[float, int, int] | None = None
+        """From when on and where there are `size` bytes: multiples of the size first, then early, then where little is left over.
+
+        Buffers of a size that divides that of larger ones leave whole places of those free.
+        """
+        best: tuple[bool, float, int, int] | None = None
         pieces = self.pieces
-        for first, (start, _, _) in enumerate(pieces):
-            at, when = start, now
-            for begin, end, freed in pieces[first:]:
-                if begin != at:
+        grid = 1 << (size.bit_length() - 1)
+        for first, (start, stop, _) in enumerate(pieces):
+            run = stop
+            for begin, end, _ in pieces[first + 1 :]:
+                if begin != run:
                     break
-                at = end
-                if freed > when:
-                    when = freed
-                if at - start >= size:
-                    found = (when, at - start - size, start)
-                    if best is None or found < best:
-                        best = found
-                    break
-        return None if best is None else (best[0], best[2])
+                run = end
+            for at in (start, -(-start // grid) * grid):
+                if (at >= stop and at != start) or at + size > run:
+                    continue
+                when = now
+                for begin, _, freed in pieces[first:]:
+                    if begin >= at + size:
+                        break
+                    if freed > when:
+                        when = freed
+                found = (at % grid != 0, when, run - at - size, at)
+                if best is None or found < best:
+                    best = found
+        return None if best is None else (best[1], best[3])
 
     def take(self, start: int, size: int) -> None:
         """Bytes from `start` on, all of them free."""

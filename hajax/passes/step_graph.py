@@ -117,6 +117,8 @@ class StepGraph:
         for space in SPACES:
             _, _, start = fixed_part(space, [life for life in lives if life.space == space])
             self.rooms.append((start, available_bytes(space, base, target)))
+        sizes = [max(1, end - start) for start, end in self.rooms]
+        self.shares = [size / sizes[space] for size, space in zip(self.bytes, self.spaces, strict=True)]
 
     def _count_users(self) -> None:
         """Of each local buffer, how many steps use it, and all that come before its end; by memory, who uses it."""
