@@ -1,18 +1,31 @@
 """A conformance case as a one-line string: drawn inputs, the fp64 token recurrence, and how far an implementation is from it.
 
 The same strings serve the tests, `hajax check "<case>"` and the benchmarks, e.g.
-`T=150 B=2 Hk=2 Hv=4 Dk=16 Dv=24 dtype=float32 decay=mixed lengths=150,70`.
+`T=150 B=2 Hk=2 Hv=4 Dk=16 Dv=24 dtype=float32 decay=mixed lengths=150,70 op=kda`.
 """
 
 import dataclasses
+import functools
 import itertools
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-DECAYS = ("none", "weak", "usual", "strong", "mixed", "resets", "infinite")
+from hajax.mechanisms import MECHANISMS, Mechanism
+
+OPS = {
+    "gdn": "gated_delta_rule",
+    "kda": "kda",
+    "delta": "delta_rule",
+    "gla": "gated_linear_attention",
+    "ret": "retention",
+    "lin": "linear_attention",
+    "gdn2": "gated_delta_rule_2",
+}
+DECAYS = ("none", "weak", "usual", "strong", "mixed", "resets", "infinite", "wide", "bounded")
 BETAS = ("uniform", "zero", "one", "edges")
 KEYS = ("random", "alike", "repeated", "zeros")
 _DTYPES = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float16": np.float16}
@@ -21,7 +34,7 @@ _SHORT = {"B": "batch", "T": "tokens", "Hk": "key_heads", "Hv": "value_heads", "
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One problem of the gated delta rule. `lengths` pads rows, `cu` packs sequences; `state` draws an initial state."""
+    """One problem of a member of the family. `lengths` pads rows, `cu` packs sequences; `state` draws an initial state."""
 
     tokens: int
     batch: int = 1
@@ -37,6 +50,11 @@ class Case:
     l2norm: bool = False
     lengths: tuple[int, ...] | None = None
     cu: tuple[int, ...] | None = None
+    op: str = "gdn"
+
+    @property
+    def mechanism(self) -> Mechanism:
+        return MECHANISMS[OPS[self.op]]
 
     def __str__(self) -> str:
         names = {long: short for short, long in _SHORT.items()}
@@ -61,7 +79,7 @@ def parse(text: str) -> Case:
         try:
             if name in ("lengths", "cu"):
                 values[name] = tuple(int(part) for part in value.split(","))
-            elif name in ("dtype", "decay", "beta", "keys"):
+            elif name in ("dtype", "decay", "beta", "keys", "op"):
                 values[name] = value
             else:
                 values[name] = bool(int(value)) if name in ("state", "l2norm") else int(value)
@@ -69,7 +87,7 @@ def parse(text: str) -> Case:
             raise ValueError(f"case: expected an integer after {short}=, got {value!r}") from None
     if "tokens" not in values:
         raise ValueError(f"case: expected T=<tokens>, got {text!r}")
-    for name, allowed in (("dtype", tuple(_DTYPES)), ("decay", DECAYS), ("beta", BETAS), ("keys", KEYS)):
+    for name, allowed in (("dtype", tuple(_DTYPES)), ("decay", DECAYS), ("beta", BETAS), ("keys", KEYS), ("op", tuple(OPS))):
         if values.get(name, allowed[0]) not in allowed:
             raise ValueError(f"case: expected {name} to be one of {allowed}, got {values[name]!r}")
     for name in ("tokens", "batch", "key_heads", "value_heads", "key_dim", "value_dim"):
@@ -79,6 +97,11 @@ def parse(text: str) -> Case:
 
 
 def _log_decay(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> np.ndarray:
+    if kind == "wide":  # along the last axis, channels or heads, from none to strong
+        rates = np.concatenate([[0.0], np.geomspace(1e-4, 50, shape[-1] - 1)])
+        return (-rng.permutation(rates) * rng.uniform(0, 2, shape)).astype(np.float32)
+    if kind == "bounded":
+        return -rng.uniform(0, 5, shape).astype(np.float32)
     usual = -np.exp(rng.uniform(0, 2.77, shape)) * np.log1p(np.exp(rng.normal(0, 1, shape) - 3))
     chance = rng.random(shape)
     choices = {
@@ -104,6 +127,16 @@ def _keys(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> np.nda
     return drawn / np.maximum(np.linalg.norm(drawn, axis=-1, keepdims=True), 1e-6)
 
 
+def _strength(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> np.ndarray:
+    choices = {
+        "uniform": rng.uniform(0, 1, shape),
+        "zero": np.zeros(shape),
+        "one": np.ones(shape),
+        "edges": rng.choice([0.0, 1.0, 0.5], shape),
+    }
+    return choices[kind].astype(np.float32)
+
+
 def inputs(case: Case) -> dict[str, np.ndarray]:
     """Arrays for the operator, drawn from a seed that the case's text gives. With l2norm the rows are not normalised yet."""
     rng = np.random.default_rng(zlib.crc32(str(case).encode()))
@@ -113,21 +146,20 @@ def inputs(case: Case) -> dict[str, np.ndarray]:
     if case.l2norm:
         query, key = (x * rng.uniform(0.1, 3, (*x.shape[:-1], 1)) for x in (query, key))
     heads = (*lead, case.value_heads)
-    beta = {
-        "uniform": rng.uniform(0, 1, heads),
-        "zero": np.zeros(heads),
-        "one": np.ones(heads),
-        "edges": rng.choice([0.0, 1.0, 0.5], heads),
-    }[case.beta]
+    beta = _strength(rng, case.beta, heads)
     rows = case.batch if case.cu is None else len(case.cu) - 1
     arrays = {
         "query": query.astype(dtype),
         "key": key.astype(dtype),
         "value": rng.normal(size=(*heads, case.value_dim)).astype(dtype),
-        "log_decay": _log_decay(rng, case.decay, heads),
-        "beta": beta.astype(np.float32),
+        "log_decay": _log_decay(rng, case.decay, (*heads, case.key_dim) if case.mechanism.decay == "per_channel" else heads),
+        "beta": beta,
     }
     state = rng.normal(size=(rows, case.value_heads, case.key_dim, case.value_dim)).astype(np.float32)
+    if case.mechanism.decay == "none":
+        del arrays["log_decay"]
+    if case.mechanism.strengths == 2:
+        arrays["erase"] = _strength(rng, case.beta, heads)
     if case.state:
         arrays["initial_state"] = state
     if case.lengths is not None:
@@ -137,14 +169,22 @@ def inputs(case: Case) -> dict[str, np.ndarray]:
     return arrays
 
 
-def recurrence(arrays: dict[str, np.ndarray], *, l2norm_eps: float | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """Output and final state of the definition, token by token in fp64, from the very inputs that the operator gets."""
-    query, key, value, log_decay, beta = (
-        np.asarray(arrays[n]).astype(np.float64) for n in ("query", "key", "value", "log_decay", "beta")
-    )
+def recurrence(
+    arrays: dict[str, np.ndarray], *, l2norm_eps: float | None = None, delta: bool = True
+) -> tuple[np.ndarray, np.ndarray]:
+    """Output and final state of the definition, token by token in fp64, from the very inputs that the operator gets.
+
+    Arrays that are not there mean what they mean to `hajax.linear_attention`.
+    """
+    wide = {n: np.asarray(x).astype(np.float64) for n, x in arrays.items() if n not in ("lengths", "cu_seqlens")}
+    query, key, value = (wide[n] for n in ("query", "key", "value"))
     if l2norm_eps is not None:
         query, key = (x / np.sqrt((x * x).sum(-1, keepdims=True) + l2norm_eps) for x in (query, key))
     batch, tokens, value_heads, value_dim = value.shape
+    write = wide.get("beta", np.ones(value.shape[:3]))
+    erase = wide.get("erase", write) if delta else np.zeros(write.shape)
+    log_decay = wide.get("log_decay", np.zeros(write.shape))
+    decay = np.exp(log_decay if log_decay.ndim == 4 else log_decay[..., None])  # [B, T, Hv, Dk or 1]
     shared = value_heads // query.shape[2]
     query, key = (np.repeat(x, shared, axis=2) for x in (query, key))
     scale = query.shape[-1] ** -0.5
@@ -161,8 +201,9 @@ def recurrence(arrays: dict[str, np.ndarray], *, l2norm_eps: float | None = None
     for n, (row, start, end) in enumerate(spans):
         state = states[n]
         for t in range(start, end):
-            state[:] *= np.exp(log_decay[row, t])[:, None, None]
-            update = beta[row, t][:, None] * (value[row, t] - np.einsum("hk,hkv->hv", key[row, t], state))
+            state[:] *= decay[row, t][:, :, None]
+            known = np.einsum("hk,hkv->hv", key[row, t], state)
+            update = write[row, t][:, None] * value[row, t] - erase[row, t][:, None] * known
             state[:] += key[row, t][:, :, None] * update[:, None, :]
             output[row, t] = scale * np.einsum("hk,hkv->hv", query[row, t], state)
     return output, states
@@ -190,14 +231,21 @@ class Result:
     state_max_error: float
 
 
-def check(case: Case, implementation: str) -> Result:
-    """Runs a case on an implementation of `hajax.gated_delta_rule` and compares with the fp64 recurrence."""
-    from hajax.ops import gated_delta_rule
+def operator(case: Case) -> Callable[..., Any]:
+    """The public operator that computes a case from its `inputs`, given as keywords."""
+    from hajax import ops
 
+    if case.op in ("gdn", "kda"):
+        return ops.gated_delta_rule if case.op == "gdn" else ops.kda
+    return functools.partial(ops.linear_attention, delta=case.mechanism.delta)
+
+
+def check(case: Case, implementation: str) -> Result:
+    """Runs a case on an implementation of its operator and compares with the fp64 recurrence."""
     eps = 1e-6 if case.l2norm else None
     arrays: dict[str, Any] = dict(inputs(case))
-    expected = recurrence(arrays, l2norm_eps=eps)
-    got = gated_delta_rule(**arrays, l2norm_eps=eps, implementation=implementation)
+    expected = recurrence(arrays, l2norm_eps=eps, delta=case.mechanism.delta)
+    got = operator(case)(**arrays, l2norm_eps=eps, implementation=implementation)
     errors = [np.abs(np.asarray(g).astype(np.float64) - e).max(initial=0) for g, e in zip(got, expected, strict=True)]
     return Result(
         str(case), implementation, nmse(got[0], expected[0]), nmse(got[1], expected[1]), float(errors[0]), float(errors[1])

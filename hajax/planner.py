@@ -9,7 +9,7 @@ from hajax.mechanisms import Mechanism
 from hajax.plans import Plan, Shape, from_json, to_json, verify
 from hajax.targets import CpuTarget
 
-VERSION = 2
+VERSION = 3
 
 
 def cache_key(mechanism: Mechanism, shape: Shape, target: CpuTarget, schedule: str) -> str:

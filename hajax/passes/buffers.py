@@ -11,6 +11,7 @@ _LINE_FLOATS = 16  # parts start on cache lines
 _ROW_SLACK = 8  # rows that a register tile may overshoot a chunk by
 _COUNTER_FLOATS = 16  # one line of counters
 _TOKEN_VECTORS = 3  # k.S, q.S and u of a single token
+_BLOCK = 8  # tokens that scores with a decay per channel are halved down to
 
 
 def _up(count: int, multiple: int) -> int:
@@ -18,7 +19,10 @@ def _up(count: int, multiple: int) -> int:
 
 
 def size_scratch(draft: Draft, target: CpuTarget) -> Draft:
-    """Rows, weights, updates, staged values and outputs, and the resident panels of `group` states, in bytes."""
+    """Rows, weights, updates, staged values and outputs, and the resident panels of `group` states, in bytes.
+
+    With a decay per channel also a value head's own rows, decayed, and what one token leaves of each channel.
+    """
     shape = draft.shape
     assert draft.chunk is not None and draft.group is not None and draft.column_blocks is not None
     rows = draft.chunk + _ROW_SLACK
@@ -29,7 +33,9 @@ def size_scratch(draft: Draft, target: CpuTarget) -> Draft:
     update = max(rows * target.panel, _TOKEN_VECTORS * shape.value_dim)
     parts = [rows * shape.key_dim] * 2 + [shape.key_dim * pitch]
     parts += [shape.key_dim // 2 * pitch] if draft.bf16_dot else []
-    parts += [rows * pitch] * 4 + [pitch] * 7 + [update] + [rows * columns] * 2 + [states]
+    parts += [rows * pitch] * 4 + [pitch] * 8 + [update] + [rows * columns] * 2 + [states, shape.key_dim]
+    if draft.mechanism.decay == "per_channel":
+        parts += [rows * shape.key_dim] * 3 + [draft.chunk // _BLOCK * 2 * shape.key_dim, _BLOCK * shape.key_dim]
     total = 4 * (_COUNTER_FLOATS + sum(_up(part, _LINE_FLOATS) for part in parts))
     note = Note("buffers", f"{total} B a thread", "", f"{4 * states} B of it are resident states (L2 {target.l2_bytes} B)")
     return draft.chosen(note, scratch_bytes=total)

@@ -53,12 +53,13 @@ Failure check_buffers(const hj_cpu_plan& p, const hj_delta_call& call) {
   const int64_t b = call.batch;
   const int64_t t = call.tokens;
   const void* log_decay = p.header.decay == kDecay_none ? call.beta : call.log_decay;
+  const int64_t channels = p.header.decay == kDecay_per_channel ? p.key_dim : 1;
   for (const Failure& f : {
            check_buffer("query", call.query, {b, t, p.key_heads, p.key_dim, in}),
            check_buffer("key", call.key, {b, t, p.key_heads, p.key_dim, in}),
            check_buffer("value", call.value, {b, t, p.value_heads, p.value_dim, in}),
-           check_buffer("beta", call.beta, {b, t, p.value_heads, real}),
-           check_buffer("log_decay", log_decay, {b, t, p.value_heads, real}),
+           check_buffer("beta", call.beta, {b, t, p.value_heads, p.header.strengths, real}),
+           check_buffer("log_decay", log_decay, {b, t, p.value_heads, channels, real}),
            check_buffer("state_in", call.state_in, {b, call.sequences, p.value_heads, p.key_dim, p.value_dim, real}),
            check_buffer("bounds", call.bounds, {b, call.sequences + 1, real}),
            check_buffer("output", call.output, {b, t, p.value_heads, p.value_dim, out}),

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "native/cpu/lists.h"
+
 namespace hajax::cpu {
 namespace {
 
@@ -36,7 +38,8 @@ Layout layout_of(const hj_cpu_plan& plan) {
   at.mix = take(rows * at.pitch);
   at.segment = take(at.pitch);
   at.log_decay = take(at.pitch);
-  at.beta = take(at.pitch);
+  at.write = take(at.pitch);
+  at.erase = take(at.pitch);
   at.from_start = take(at.pitch);
   at.to_end = take(at.pitch);
   at.key_factor = take(at.pitch);
@@ -46,6 +49,13 @@ Layout layout_of(const hj_cpu_plan& plan) {
   at.values = take(rows * at.value_pitch);
   at.outputs = take(rows * at.value_pitch);
   at.states = take(plan.group * block_panels * dim * panel);
+  at.kept = take(dim);
+  const bool by_channel = plan.header.decay == kDecay_per_channel;
+  at.key_in = take(by_channel ? rows * dim : 0);
+  at.query_in = take(by_channel ? rows * dim : 0);
+  at.channel_decay = take(by_channel ? rows * dim : 0);
+  at.block_sums = take(by_channel ? plan.chunk / kBlock * 2 * dim : 0);
+  at.block_rows = take(by_channel ? kBlock * dim : 0);
   at.floats = next;
   return at;
 }

@@ -51,7 +51,10 @@ Failure check_header(const hj_plan_header& header) {
   if (!between(header.decay, kDecay_none, kDecay_per_channel))
     return bad("decay", "a number of decays.def", header.decay);
   if (!between(header.delta, 0, 1)) return bad("delta", "0 or 1", header.delta);
-  if (header.strengths != 1) return bad("strengths", "1", header.strengths);
+  const int32_t strengths = header.delta != 0 ? 2 : 1;  // without the correction there is nothing to erase
+  if (!between(header.strengths, 1, strengths)) {
+    return bad("strengths", strengths == 2 ? "1 or 2" : "1 without delta", header.strengths);
+  }
   return {};
 }
 
@@ -96,6 +99,7 @@ Failure check_bf16_dot(const hj_cpu_plan& p, GramFunction* gram) {
   if (p.bf16_dot == 0) return {};
   if (p.bf16_dot != 1) return bad("bf16_dot", "0 or 1", p.bf16_dot);
   if (p.input_dtype != kDtype_bfloat16) return bad("bf16_dot", "0 unless input_dtype is bfloat16", p.bf16_dot);
+  if (p.header.decay == kDecay_per_channel) return bad("bf16_dot", "0 with a decay per channel", p.bf16_dot);
   if (p.isa != kIsa_avx512) return bad("bf16_dot", std::string("0 with ISA ") + isa_name(p.isa), p.bf16_dot);
   *gram = bf16_gram();
   if (*gram == nullptr)
@@ -134,10 +138,6 @@ Failure read_plan(const void* bytes, int64_t count, PlanView* view) {
   view->kernels = built_kernels(p.isa);
   if (Failure f = check_tiling(p, *view->kernels); f.failed()) return f;
   if (Failure f = check_bf16_dot(p, &view->gram); f.failed()) return f;
-  if (p.header.decay == kDecay_per_channel) {
-    return wrong(kStatus_unsupported, "plan", "decay", "none or scalar (the CPU kernel has no per-channel decay yet)",
-                 "per_channel");
-  }
   view->layout = layout_of(p);
   view->needed_scratch_bytes = view->layout.floats * static_cast<int64_t>(sizeof(float));
   return {};

@@ -13,31 +13,40 @@ namespace hajax::cpu {
 // Row tiles of every ISA are at most this high, so this many rows beyond a chunk are kept.
 constexpr int64_t kRowSlack = 8;
 constexpr int64_t kCacheLine = 64;
+// Tokens in the smallest block that scores with a decay per channel are halved down to.
+constexpr int64_t kBlock = 8;
 
 // Where the parts of a worker's scratch lie, in floats from its start. Every part starts on a cache line.
 struct Layout {
   int64_t key;        // [chunk + slack, Dk] rows, normalised
   int64_t query;      // [chunk + slack, Dk] rows, normalised and scaled
-  int64_t key_t;      // [Dk, pitch] transposed keys
+  int64_t key_t;      // [Dk, pitch] transposed keys; per channel those of a value head, decayed to the chunk's end
   int64_t key_pairs;  // [Dk / 2, pitch] pairs of bf16 keys, only for the bf16 dot product
   int64_t kk;         // [chunk + slack, pitch] K K^T
   int64_t qk;         // [chunk + slack, pitch] Q K^T
-  int64_t lower;      // [chunk + slack, pitch] beta (K K^T) decay, strictly lower
+  int64_t lower;      // [chunk + slack, pitch] erase (K K^T) decay, strictly lower
   int64_t mix;        // [chunk + slack, pitch] (Q K^T) decay, lower
   int64_t segment;    // [pitch] running segment sums of the log decay
   int64_t log_decay;  // the vectors below: [chunk + slack]
-  int64_t beta;
+  int64_t write;      // write and erase strength: one beta, or two
+  int64_t erase;
   int64_t from_start;  // exp of the decay from the chunk's start
   int64_t to_end;      // exp of the decay to the chunk's end
   int64_t key_factor;  // what a raw key row was multiplied by
   int64_t query_factor;
-  int64_t update;       // [max(chunk + slack, 3 Dv)] x panel: the solution X of a panel; k.S, q.S and u of a token step
-  int64_t values;       // [chunk + slack, block panels x panel] a value head's rows of the block as floats
-  int64_t outputs;      // likewise, before they are rounded and stored
-  int64_t states;       // [group, panels of a block, Dk, panel]
-  int64_t floats;       // all of it
-  int64_t value_pitch;  // row pitch of values and outputs
-  int64_t pitch;        // row pitch of the token x token matrices
+  int64_t update;    // [max(chunk + slack, 3 Dv)] x panel: the solution X of a panel; k.S, q.S and u of a token step
+  int64_t values;    // [chunk + slack, block panels x panel] a value head's rows of the block as floats
+  int64_t outputs;   // likewise, before they are rounded and stored
+  int64_t states;    // [group, panels of a block, Dk, panel]
+  int64_t kept;      // [Dk] what is left of each state row after a chunk or a token
+  int64_t key_in;    // only per channel, as all below: [chunk + slack, Dk] key rows, decayed from the chunk's start
+  int64_t query_in;  // [chunk + slack, Dk] query rows likewise
+  int64_t channel_decay;  // [chunk + slack, Dk] what one token leaves of each channel
+  int64_t block_sums;     // [chunk / block, 2, Dk] log decays summed over blocks, and what the sums lost to rounding
+  int64_t block_rows;     // [block, Dk] key rows decayed to their block's end, before they are transposed
+  int64_t floats;         // all of it
+  int64_t value_pitch;    // row pitch of values and outputs
+  int64_t pitch;          // row pitch of the token x token matrices
 };
 
 // Counted by each worker alone at the head of its scratch, summed when all is done.
@@ -73,8 +82,9 @@ struct Problem {
   int64_t subgroups;  // groups of value heads under one key head
   int64_t panels;     // of a whole head
   int64_t items;
-  bool decays;
+  int32_t decay;  // decays.def
   bool delta;
+  bool two_strengths;
 };
 
 // One object file per ISA exports one of these.

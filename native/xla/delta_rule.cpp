@@ -68,6 +68,16 @@ class Scratch {
   void* own_ = nullptr;
 };
 
+// What the operator's beta has besides [B, T, Hv]: nothing, or its two strengths; likewise its log decay.
+ffi::Error check_gates(const hj_cpu_plan& plan, Dims log_decay, Dims beta, int64_t b, int64_t t) {
+  const int64_t hv = plan.value_heads;
+  const bool by_channel = plan.header.decay == cpu::kDecay_per_channel;
+  ffi::Error error = by_channel ? check_shape("log_decay", log_decay, {b, t, hv, plan.key_dim})
+                                : check_shape("log_decay", log_decay, {b, t, hv});
+  if (error.failure()) return error;
+  return plan.header.strengths == 2 ? check_shape("beta", beta, {b, t, hv, 2}) : check_shape("beta", beta, {b, t, hv});
+}
+
 ffi::Error delta_rule(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer key, ffi::AnyBuffer value,
                       F32 log_decay, F32 beta, F32 state, S32 bounds, ffi::Result<ffi::AnyBuffer> output,
                       ResultF32 state_out, ResultS64 counters, ResultU8 scratch, ffi::Span<const uint8_t> plan_bytes,
@@ -97,8 +107,7 @@ ffi::Error delta_rule(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer
            check_shape("query", query.dimensions(), {b, t, hk, dk}),
            check_shape("key", key.dimensions(), {b, t, hk, dk}),
            check_shape("value", value.dimensions(), {b, t, hv, dv}),
-           check_shape("log_decay", log_decay.dimensions(), {b, t, hv}),
-           check_shape("beta", beta.dimensions(), {b, t, hv}),
+           check_gates(plan, log_decay.dimensions(), beta.dimensions(), b, t),
            check_shape("state", state.dimensions(), {b * n, hv, dk, dv}),
            check_shape("bounds", bounds.dimensions(), {b, n + 1}),
            check_shape("output", output->dimensions(), {b, t, hv, dv}),

@@ -91,12 +91,13 @@ def tokens_inside(case):
 
 def trust(case, expected, inside):
     """A case whose expected values are mostly zero proves nothing, unless its text says that they are."""
+    tokens = max(case.lengths) if case.lengths else case.tokens
     says_zero = (
         (case.beta == "zero" and (not case.state or case.decay not in ("none", "weak")))
-        or (case.beta == "edges" and case.tokens <= 9)
-        or (case.keys == "zeros" and case.tokens <= 9)
+        or (case.beta == "edges" and tokens <= 9)
+        or (case.keys == "zeros" and tokens <= 9)
         or (case.decay in ("strong", "mixed", "resets", "infinite") and (case.beta != "uniform" or case.keys != "random"))
-        or (not case.state and case.decay in ("strong", "mixed", "infinite", "resets") and case.tokens <= 9)
+        or (not case.state and case.decay in ("strong", "mixed", "infinite", "resets") and tokens <= 9)
         or (not case.state and (0 in (case.lengths or ()) or case.cu is not None))
     )
     if says_zero:

@@ -67,6 +67,8 @@ class Case:
     g: str = "mixed"
     beta: str = "mixed"
     delta: int = 1
+    strengths: int = 1
+    channels: bool = False  # whether each key channel has a decay of its own
     eps: float = 1e-6
     state: bool = True
     alias: bool = False
@@ -82,8 +84,8 @@ def plan_of(case):
     head = plan.header
     head.magic, head.total_bytes = library().HJ_PLAN_MAGIC, ffi().sizeof("hj_cpu_plan")
     ffi().memmove(head.abi_digest, bytes.fromhex(abi.digest()), 32)
-    head.backend, head.delta = abi.table("backends").cpu, case.delta
-    head.decay = abi.table("decays")["none" if case.g == "none" else "scalar"]
+    head.backend, head.delta, head.strengths = abi.table("backends").cpu, case.delta, case.strengths
+    head.decay = abi.table("decays")["none" if case.g == "none" else "per_channel" if case.channels else "scalar"]
     plan.isa = abi.table("isas")[case.isa]
     plan.input_dtype, plan.output_dtype = abi.table("dtypes")[case.dtype], abi.table("dtypes")[case.out]
     plan.key_heads, plan.value_heads, plan.key_dim, plan.value_dim = case.hk, case.hk * case.r, case.dk, case.dv
@@ -127,13 +129,15 @@ def inputs_of(case):
     lengths = case.lengths or (case.t,)
     bounds = np.tile(case.start + np.cumsum((0, *lengths)), (case.batch, 1)).astype(np.int32)
     n = len(lengths)
-    beta = rng.random((case.batch, case.t, hv)) if case.beta == "mixed" else np.full((case.batch, case.t, hv), float(case.beta))
+    heads = (case.batch, case.t, hv)
+    strengths = heads if case.strengths == 1 else (*heads, 2)
+    beta = rng.random(strengths) if case.beta == "mixed" else np.full(strengths, float(case.beta))
     state = rng.standard_normal((case.batch, n, hv, case.dk, case.dv)) * (0.5 if case.state else 0.0)
     return {
         "query": encode(rng.standard_normal(qk) * spread, case.dtype),
         "key": encode(key, case.dtype),
         "value": encode(rng.standard_normal((case.batch, case.t, hv, case.dv)), case.dtype),
-        "log_decay": log_decays(rng, case.g, (case.batch, case.t, hv)).astype(np.float32),
+        "log_decay": log_decays(rng, case.g, (*heads, case.dk) if case.channels else heads).astype(np.float32),
         "beta": beta.astype(np.float32),
         "state_in": state.astype(np.float32),
         "bounds": bounds,
@@ -147,16 +151,18 @@ def recurrence(case, inputs, scale):
         q, k = (x / np.sqrt((x * x).sum(-1, keepdims=True) + case.eps) for x in (q, k))
     q, k = (np.repeat(x, case.r, axis=2) for x in (q, k))
     decay = np.exp(inputs["log_decay"].astype(np.float64))
-    beta = inputs["beta"].astype(np.float64)[..., None]
+    decay = decay[..., None] if case.channels else decay[..., None, None]
+    beta = inputs["beta"].astype(np.float64)
+    erase, write = (beta, beta) if case.strengths == 1 else (beta[..., 0], beta[..., 1])
     output = np.zeros(v.shape)
     states = inputs["state_in"].astype(np.float64)
     for b in range(case.batch):
         for n in range(states.shape[1]):
             s = states[b, n]
             for t in range(inputs["bounds"][b, n], inputs["bounds"][b, n + 1]):
-                s *= decay[b, t, :, None, None]
+                s *= decay[b, t]
                 known = np.matmul(k[b, t, :, None], s)[:, 0] if case.delta else 0.0
-                s += k[b, t, :, :, None] * (beta[b, t] * (v[b, t] - known))[:, None]
+                s += k[b, t, :, :, None] * (write[b, t, :, None] * v[b, t] - erase[b, t, :, None] * known)[:, None]
                 output[b, t] = scale * np.matmul(q[b, t, :, None], s)[:, 0]
     return output, states
 
@@ -276,6 +282,21 @@ CASES = [
     *[Case(beta=beta, g="-1e-4", steps=steps) for beta in ("0", "1") for steps in (0, 99)],
     *[Case(eps=eps, steps=steps, g="-0.05") for eps in (-1.0, 1e-6, 1e-3) for steps in (0, 99)],
     *[Case(delta=0, g=g, steps=steps, eps=-1.0) for g in ("none", "mixed") for steps in (0, 99)],
+    *[Case(strengths=2, g=g, steps=steps, t=t) for g in ("none", "mixed") for steps in (0, 99) for t in (7, 70)],
+    *[Case(strengths=2, channels=True, g="mixed", steps=steps, t=70) for steps in (0, 99)],
+    *[Case(channels=True, t=t, steps=0) for t in LENGTHS],
+    *[Case(channels=True, t=t, steps=1000) for t in (1, 2, 17)],
+    *[Case(channels=True, t=t, chunk=chunk, steps=0) for t in (8, 9, 24, 31, 100, 130) for chunk in (16, 32, 128)],
+    *[Case(channels=True, dk=dk, dv=dv, steps=steps, t=35, hk=2, r=2) for dk, dv in DIMS for steps in (0, 99)],
+    *[Case(channels=True, r=r, group=group, dv=72, blocks=2, t=70, hk=2) for r in (2, 3) for group in {1, r}],
+    *[Case(channels=True, delta=0, g="mixed", t=t, steps=steps, eps=-1.0) for t in (9, 70) for steps in (0, 99)],
+    *[
+        Case(channels=True, g=g, t=t, steps=steps)
+        for g in ("0", "-1e-4", "-0.3", "-5", "-20", "-80", "-1e4", "-1e30", "-inf")
+        for t, steps in ((70, 0), (9, 99))
+    ],
+    *[Case(channels=True, dtype=d, out=d, t=40) for d in ("bfloat16", "float16")],
+    *[Case(channels=True, batch=3, t=97, lengths=(1, 0, 40, 3, 0, 50), start=2, state=s, alias=s) for s in (True, False)],
     *[Case(dtype=d, out=o, dv=40, steps=s) for d in DTYPES for o in DTYPES for s in (0, 99)],
     *[Case(batch=3, t=97, lengths=(1, 0, 40, 3, 0, 50), start=2, state=s, alias=a) for s in (True, False) for a in (True, False)],
     Case(lengths=(0,), t=9),
@@ -301,7 +322,15 @@ def test_bf16_dot_equals_the_recurrence(t):
 
 @pytest.mark.parametrize("isa", ISAS)
 @pytest.mark.parametrize(
-    "case", [Case(r=2, hk=3, blocks=2, dv=72, t=150), Case(t=3, hk=4, steps=9), Case(batch=2, hk=2, t=40)], ids=str
+    "case",
+    [
+        Case(r=2, hk=3, blocks=2, dv=72, t=150),
+        Case(t=3, hk=4, steps=9),
+        Case(batch=2, hk=2, t=40),
+        Case(channels=True, r=2, hk=3, blocks=2, dv=72, t=150),
+        Case(channels=True, t=3, hk=4, steps=9),
+    ],
+    ids=str,
 )
 def test_bits_do_not_depend_on_workers_or_on_the_run(case, isa):
     case = replace(case, isa=isa)
@@ -324,9 +353,10 @@ def test_work_is_counted_with_its_padding(isa):
     assert least <= chunk["macs"] <= 1.25 * least
 
 
-def test_a_state_carried_over_calls_equals_one_call():
+@pytest.mark.parametrize("channels", [False, True])
+def test_a_state_carried_over_calls_equals_one_call(channels):
     for isa in ISAS:
-        case = Case(isa=isa, t=130, hk=2, dk=64, dv=32)
+        case = Case(isa=isa, t=130, hk=2, dk=64, dv=32, channels=channels)
         inputs = inputs_of(case)
         whole = execute(case, inputs)
         state, outputs = inputs["state_in"], []
@@ -346,7 +376,7 @@ CORRUPT = {  # what no valid plan holds; for a CPU plan of 2 key heads, 4 value 
     "total_bytes": (0, 56, 1 << 31),
     "abi_digest": range(32),
     "backend": (0, 2, *HUGE),
-    "decay": (2, 3, *HUGE),
+    "decay": (3, *HUGE),
     "delta": (2, *HUGE),
     "strengths": (0, 3, *HUGE),
     "isa": (4, 7, *HUGE),
@@ -439,16 +469,25 @@ def test_bad_sizes_and_numbers_are_refused():
     assert library().hajax_execute(plan, size, ffi().NULL, ffi().NULL, ffi().NULL) == abi.table("statuses").bad_call
 
 
-def test_an_isa_that_is_missing_and_a_decay_that_is_not_built_are_unsupported():
+def test_an_isa_that_is_missing_is_unsupported():
     case = Case(isa=ISAS[-1])
-    for change in ("isa", "decay"):
-        plan = plan_of(case)
-        if change == "isa":
-            plan.isa = next(isa for isa in abi.table("isas") if isa not in isas())
-        else:
-            plan.header.decay = abi.table("decays").per_channel
-        assert execute(case, inputs_of(case), plan=plan)[0] == abi.table("statuses").unsupported
-        assert change in last_error()
+    plan = plan_of(case)
+    plan.isa = next(isa for isa in abi.table("isas") if isa not in isas())
+    assert execute(case, inputs_of(case), plan=plan)[0] == abi.table("statuses").unsupported
+    assert "isa" in last_error()
+
+
+def test_two_strengths_need_the_correction_and_a_decay_per_channel_refuses_the_bf16_dot_product():
+    case = Case(isa=ISAS[-1], delta=0)
+    plan = plan_of(case)
+    plan.header.strengths = 2
+    assert execute(case, inputs_of(case), plan=plan)[0] == abi.table("statuses").bad_plan
+    assert last_error() == "plan: strengths: expected 1 without delta, got 2"
+    case = Case(isa=ISAS[-1], channels=True, dtype="bfloat16")
+    plan = plan_of(case)
+    plan.bf16_dot = 1
+    assert execute(case, inputs_of(case), plan=plan)[0] == abi.table("statuses").bad_plan
+    assert last_error() == "plan: bf16_dot: expected 0 with a decay per channel, got 1"
 
 
 def test_the_library_was_built_from_this_abi():

@@ -68,7 +68,7 @@ def test_explain_says_what_each_pass_chose():
 
 
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"mechanism": "attention"}, r"mechanism: expected one of \['gated_delta_rule'\], got 'attention'"),
+    ({"mechanism": "attention"}, r"mechanism: expected one of \[.*'gated_delta_rule'.*'kda'.*\], got 'attention'"),
     ({"tokens": 0}, "tokens: expected a positive integer, got 0"),
     ({"batch": True}, "batch: expected a positive integer, got True"),
     ({"key_heads": 1.5}, "key_heads: expected a positive integer, got 1.5"),

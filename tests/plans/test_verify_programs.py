@@ -124,7 +124,7 @@ STEPS = {
     "repeats in one place": (body("scale S", p=fields("scale S", p3=0)), r"p\[3\]: expected repeats that write different bytes"),
     "blocks in one place": (body("scale S", p=fields("scale S", p0=0)), r"p\[0\]: expected blocks that write different bytes"),
     "a source half in the result": (
-        body("scale S", dst=Operand("state", 32), size=8), r"src0: expected the place of dst, or one that does not overlap it",
+        body("scale S", dst=Operand("state", 32), size=8), r"src0: expected the place of dst, or one that does not meet it",
     ),
     "a source with other strides": (
         body("scale S", dst=Operand("state"), size=8, p=fields("scale S", p3=4)), r"src0: expected the place of dst",

@@ -24,7 +24,7 @@ HJ_INLINE int64_t key_offset(const Problem& p, const Span& s, int64_t row) {
   return (token * p.plan.key_heads + s.key_head) * p.plan.key_dim;
 }
 
-// Index of (token, value head) in beta and the scalar log decay; times Dv, in value and output.
+// Index of (token, value head) in one beta and the scalar log decay; times Dv, in value and output.
 HJ_INLINE int64_t head_offset(const Problem& p, const Span& s, int64_t row, int64_t value_head) {
   return (s.batch * p.call.tokens + s.first + row) * p.plan.value_heads + value_head;
 }
@@ -113,32 +113,20 @@ HJ_INLINE int64_t lower_product(const float* rows, int64_t dim, const float* key
     for (int64_t c = 0; c < r + R; c += N * W) {
       Tile<W, N, R> t;
       clear(t);
-      for (int64_t k = 0; k < dim; ++k) {
-        F<W> keys[N];
-        HJ_UNROLL
-        for (int j = 0; j < N; ++j) keys[j] = load<W>(key_t + k * pitch + c + j * W);
-        HJ_UNROLL
-        for (int i = 0; i < R; ++i) {
-          const F<W> factor = splat<W>(rows[(r + i) * dim + k]);
-          HJ_UNROLL
-          for (int j = 0; j < N; ++j) t.at[i][j] += factor * keys[j];
-        }
-      }
-      HJ_UNROLL
-      for (int i = 0; i < R; ++i) {
-        HJ_UNROLL
-        for (int j = 0; j < N; ++j) store<W>(to + (r + i) * pitch + c + j * W, t.at[i][j]);
-      }
+      accumulate_strided(t, rows + r * dim, dim, key_t + c, pitch, dim);
+      store_strided(to + r * pitch + c, pitch, t);
       macs += R * N * W * dim;
     }
   });
   return macs;
 }
 
+// With a decay per channel keys and scores are each value head's own: channel.h.
 template <class I>
 HJ_INLINE void prepare_chunk(const Problem& p, const Span& s, float* scratch, Work* work) {
   const Layout& at = p.layout;
   load_rows<I>(p, s, scratch);
+  if (p.decay == kDecay_per_channel) return;
   transpose_keys<I>(p, s.rows, scratch);
   if (p.gram != nullptr) {
     Gram g;

@@ -15,6 +15,13 @@ struct Columns {
   int64_t columns;
 };
 
+// What a panel multiplies with the state and the updates: the key and query rows, decayed from the chunk's start when
+// that is done by channel.
+struct PanelRows {
+  const float* key;
+  const float* query;
+};
+
 // The value rows of a chunk, as floats, into scratch: a panel is one cache line wide, and lines a whole token apart
 // would evict one another. Columns past the right edge and rows past the last token become zero.
 template <class I>
@@ -47,6 +54,9 @@ HJ_INLINE void prefetch_next(const Problem& p, const Span& s, const Columns& c, 
     prefetch_row(p.plan.input_dtype, p.call.value, next, c.columns);
     if (keys) prefetch_row(p.plan.input_dtype, p.call.key, key_offset(p, s, s.rows + r), dim);
     if (keys) prefetch_row(p.plan.input_dtype, p.call.query, key_offset(p, s, s.rows + r), dim);
+    if (p.decay == kDecay_per_channel) {
+      prefetch_row(kDtype_float32, p.call.log_decay, head_offset(p, s, s.rows + r, c.value_head) * dim, dim);
+    }
   }
 }
 
@@ -77,10 +87,11 @@ HJ_INLINE void substitute(Tile<W, N, R>& t, const float* lower, int64_t pitch) {
   }
 }
 
-// X = beta (V - decay K S) - lower X, tile by tile from the top: forward substitution gives X itself, no inverse is
-// formed.
+// X = write V - erase decay K S - lower X, tile by tile from the top: forward substitution gives X itself, no inverse
+// is formed.
 template <class I, int R>
-HJ_INLINE void solve_tile(const Problem& p, int64_t r, int64_t column, const float* state, float* scratch) {
+HJ_INLINE void solve_tile(const Problem& p, const float* key, int64_t r, int64_t column, const float* state,
+                          float* scratch) {
   constexpr int W = I::W;
   constexpr int N = I::N;
   const Layout& at = p.layout;
@@ -88,14 +99,22 @@ HJ_INLINE void solve_tile(const Problem& p, int64_t r, int64_t column, const flo
   float* x = scratch + at.update;
   Tile<W, N, R> t;
   clear(t);
-  if (p.delta) accumulate<false>(t, scratch + at.key + r * p.plan.key_dim, p.plan.key_dim, state, p.plan.key_dim);
+  if (p.delta) accumulate<false>(t, key + r * p.plan.key_dim, p.plan.key_dim, state, p.plan.key_dim);
   HJ_UNROLL
   for (int i = 0; i < R; ++i) {
     const F<W> decay = splat<W>(scratch[at.from_start + r + i]);
-    const F<W> beta = splat<W>(scratch[at.beta + r + i]);
-    HJ_UNROLL
-    for (int j = 0; j < N; ++j) {
-      t.at[i][j] = beta * (load<W>(values + i * at.value_pitch + j * W) - decay * t.at[i][j]);
+    const F<W> write = splat<W>(scratch[at.write + r + i]);
+    if (p.two_strengths) {
+      const F<W> erase = splat<W>(scratch[at.erase + r + i]) * decay;
+      HJ_UNROLL
+      for (int j = 0; j < N; ++j) {
+        t.at[i][j] = write * load<W>(values + i * at.value_pitch + j * W) - erase * t.at[i][j];
+      }
+    } else {  // the difference first: where a key is written again it is small
+      HJ_UNROLL
+      for (int j = 0; j < N; ++j) {
+        t.at[i][j] = write * (load<W>(values + i * at.value_pitch + j * W) - decay * t.at[i][j]);
+      }
     }
   }
   if (p.delta) {
@@ -108,13 +127,14 @@ HJ_INLINE void solve_tile(const Problem& p, int64_t r, int64_t column, const flo
 
 // O = decay Q S + mix X.
 template <class I, int R>
-HJ_INLINE void output_tile(const Problem& p, int64_t r, int64_t column, const float* state, float* scratch) {
+HJ_INLINE void output_tile(const Problem& p, const float* query, int64_t r, int64_t column, const float* state,
+                           float* scratch) {
   constexpr int W = I::W;
   const Layout& at = p.layout;
   float* outputs = scratch + at.outputs + r * at.value_pitch + column;
   Tile<W, I::N, R> t;
   clear(t);
-  accumulate<false>(t, scratch + at.query + r * p.plan.key_dim, p.plan.key_dim, state, p.plan.key_dim);
+  accumulate<false>(t, query + r * p.plan.key_dim, p.plan.key_dim, state, p.plan.key_dim);
   scale_rows(t, scratch + at.from_start + r);
   accumulate<false>(t, scratch + at.mix + r * at.pitch, at.pitch, scratch + at.update, r + R);
   HJ_UNROLL
@@ -126,7 +146,7 @@ HJ_INLINE void output_tile(const Problem& p, int64_t r, int64_t column, const fl
 
 // S = decay S + K^T X.
 template <class I>
-HJ_INLINE void update_state(const Problem& p, int64_t rows, float total_decay, float* state, float* scratch) {
+HJ_INLINE void update_state(const Problem& p, int64_t rows, float* state, float* scratch) {
   constexpr int W = I::W;
   const Layout& at = p.layout;
   float* x = scratch + at.update;
@@ -138,16 +158,11 @@ HJ_INLINE void update_state(const Problem& p, int64_t rows, float total_decay, f
       store<W>(to, load<W>(to) * decay);
     }
   }
-  const F<W> decay = splat<W>(total_decay);
   over_rows<I::kTall, I::kShort>(p.plan.key_dim, [&](auto height, int64_t d) HJ_INLINE_LAMBDA {
     constexpr int R = decltype(height)::value;
     Tile<W, I::N, R> t;
     load_tile(t, state + d * I::kPanel);
-    HJ_UNROLL
-    for (int i = 0; i < R; ++i) {
-      HJ_UNROLL
-      for (int j = 0; j < I::N; ++j) t.at[i][j] *= decay;
-    }
+    scale_rows(t, scratch + at.kept + d);
     accumulate<false>(t, scratch + at.key_t + d * at.pitch, at.pitch, x, rows);
     store_tile(state + d * I::kPanel, t);
   });
@@ -155,18 +170,18 @@ HJ_INLINE void update_state(const Problem& p, int64_t rows, float total_decay, f
 
 // Columns [column, column + kPanel) of the block.
 template <class I>
-HJ_INLINE void run_panel(const Problem& p, int64_t rows, int64_t column, float total_decay, float* state,
+HJ_INLINE void run_panel(const Problem& p, const PanelRows& of, int64_t rows, int64_t column, float* state,
                          float* scratch, Work* work) {
   const int64_t dim = p.plan.key_dim;
   int64_t depth = 0;  // multiply-accumulates per column
   over_rows<I::kTall, I::kShort>(rows, [&](auto height, int64_t r) HJ_INLINE_LAMBDA {
     constexpr int R = decltype(height)::value;
-    solve_tile<I, R>(p, r, column, state, scratch);
-    output_tile<I, R>(p, r, column, state, scratch);
+    solve_tile<I, R>(p, of.key, r, column, state, scratch);
+    output_tile<I, R>(p, of.query, r, column, state, scratch);
     depth += R * (dim + r + R);
     if (p.delta) depth += R * (dim + r) + R * (R - 1) / 2;
   });
-  update_state<I>(p, rows, total_decay, state, scratch);
+  update_state<I>(p, rows, state, scratch);
   depth += dim * rows;
   work->macs += depth * I::kPanel;
 }

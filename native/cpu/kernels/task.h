@@ -3,6 +3,7 @@
 #ifndef HAJAX_NATIVE_CPU_KERNELS_TASK_H_
 #define HAJAX_NATIVE_CPU_KERNELS_TASK_H_
 
+#include "native/cpu/kernels/channel.h"
 #include "native/cpu/kernels/panel.h"
 #include "native/cpu/kernels/token.h"
 #include "native/cpu/kernels/weights.h"
@@ -107,13 +108,35 @@ HJ_INLINE void run_tokens(const Problem& p, const Task& t, float* scratch, Work*
       const int64_t at = state_offset(p, t, h);
       for (int64_t r = 0; r < s.rows; ++r) {
         const float* state_in = first == t.begin && r == 0 ? p.call.state_in : p.call.state_out;
-        step_token<I>(p, s, r, t.first_value_head + h, t.first_column, t.columns, state_in + at, p.call.state_out + at,
-                      scratch);
+        const TokenRows rows = prepare_token<I>(p, s, r, t.first_value_head + h, scratch);
+        step_token<I>(p, s, rows, r, t.first_value_head + h, t.first_column, t.columns, state_in + at,
+                      p.call.state_out + at, scratch);
       }
     }
   }
   work->token_steps += t.end - t.begin;
   work->macs += 3 * (t.end - t.begin) * p.plan.group * p.plan.key_dim * t.columns;
+}
+
+// The weights of one value head in a chunk, and the rows that its panels multiply.
+template <class I>
+HJ_INLINE PanelRows prepare_head(const Problem& p, const Span& s, int64_t value_head, float* scratch, Work* work) {
+  const Layout& at = p.layout;
+  load_strengths(p, s, value_head, scratch);
+  if (p.decay == kDecay_scalar) {
+    decay_factors<I>(p, s, value_head, scratch);
+    triangular_weights<I, true>(p, s.rows, scratch);
+    return {scratch + at.key, scratch + at.query};
+  }
+  unit_factors(p, s.rows, scratch);
+  if (p.decay == kDecay_none) {
+    keep_rows(p, 1.0f, scratch);
+    triangular_weights<I, false>(p, s.rows, scratch);
+    return {scratch + at.key, scratch + at.query};
+  }
+  decay_channels<I>(p, s, value_head, scratch, work);
+  triangular_weights<I, false>(p, s.rows, scratch);
+  return {scratch + at.key_in, scratch + at.query_in};
 }
 
 template <class I>
@@ -131,14 +154,13 @@ HJ_INLINE void run_chunks(const Problem& p, const Task& t, float* scratch, Work*
     prepare_chunk<I>(p, s, scratch, work);
     for (int64_t h = 0; h < p.plan.group; ++h) {
       const int64_t value_head = t.first_value_head + h;
-      const float total_decay = decay_factors<I>(p, s, value_head, scratch);
-      triangular_weights<I>(p, s.rows, scratch);
+      const PanelRows rows = prepare_head<I>(p, s, value_head, scratch, work);
       const Columns columns = {value_head, t.first_column, t.columns};
       stage_values<I>(p, s, columns, scratch);
       for (int64_t i = 0; i < panels; ++i) {
         float* state = states + (h * panels + i) * dim * I::kPanel;
         prefetch_next(p, s, columns, h == 0, i, panels);
-        run_panel<I>(p, s.rows, i * I::kPanel, total_decay, state, scratch, work);
+        run_panel<I>(p, rows, s.rows, i * I::kPanel, state, scratch, work);
       }
       store_outputs<I>(p, s, columns, scratch);
     }

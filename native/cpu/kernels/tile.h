@@ -44,6 +44,23 @@ HJ_INLINE void accumulate(Tile<W, N, R>& t, const float* a, int64_t pitch, const
   }
 }
 
+// t += a b, where b is depth x (N W) with row pitch `b_pitch`.
+template <int W, int N, int R>
+HJ_INLINE void accumulate_strided(Tile<W, N, R>& t, const float* a, int64_t pitch, const float* b, int64_t b_pitch,
+                                  int64_t depth) {
+  for (int64_t k = 0; k < depth; ++k) {
+    F<W> row[N];
+    HJ_UNROLL
+    for (int j = 0; j < N; ++j) row[j] = load<W>(b + k * b_pitch + j * W);
+    HJ_UNROLL
+    for (int i = 0; i < R; ++i) {
+      const F<W> factor = splat<W>(a[i * pitch + k]);
+      HJ_UNROLL
+      for (int j = 0; j < N; ++j) t.at[i][j] += factor * row[j];
+    }
+  }
+}
+
 // Row i becomes factor[i] * row i.
 template <int W, int N, int R>
 HJ_INLINE void scale_rows(Tile<W, N, R>& t, const float* factor) {
@@ -69,6 +86,15 @@ HJ_INLINE void store_tile(float* p, const Tile<W, N, R>& t) {
   for (int i = 0; i < R; ++i) {
     HJ_UNROLL
     for (int j = 0; j < N; ++j) store<W>(p + (i * N + j) * W, t.at[i][j]);
+  }
+}
+
+template <int W, int N, int R>
+HJ_INLINE void store_strided(float* p, int64_t pitch, const Tile<W, N, R>& t) {
+  HJ_UNROLL
+  for (int i = 0; i < R; ++i) {
+    HJ_UNROLL
+    for (int j = 0; j < N; ++j) store<W>(p + i * pitch + j * W, t.at[i][j]);
   }
 }
 

@@ -3,8 +3,8 @@
 #ifndef HAJAX_NATIVE_CPU_KERNELS_TOKEN_H_
 #define HAJAX_NATIVE_CPU_KERNELS_TOKEN_H_
 
-#include "native/cpu/kernels/chunk.h"
-#include "native/cpu/kernels/exp.h"
+#include "native/cpu/kernels/channel.h"
+#include "native/cpu/kernels/weights.h"
 
 namespace hajax::cpu {
 namespace {
@@ -37,14 +37,14 @@ HJ_INLINE void read_state(const float* state, int64_t pitch, int64_t dim, int64_
   }
 }
 
-// to = decay from + k u^T; `to` may be `from`.
+// to = kept from + k u^T, row by row; `to` may be `from`.
 template <class I>
-HJ_INLINE void write_state(const float* from, float* to, int64_t pitch, int64_t dim, int64_t columns, float decay,
-                           const float* key, const float* update) {
+HJ_INLINE void write_state(const float* from, float* to, int64_t pitch, int64_t dim, int64_t columns,
+                           const float* decay, const float* key, const float* update) {
   for (int64_t d = 0; d < dim; ++d) {
     over_columns<I::W>(columns, [&](auto width, int64_t c) HJ_INLINE_LAMBDA {
       constexpr int V = decltype(width)::value;
-      const F<V> kept = splat<V>(decay) * load<V>(from + d * pitch + c);
+      const F<V> kept = splat<V>(decay[d]) * load<V>(from + d * pitch + c);
       store<V>(to + d * pitch + c, kept + splat<V>(key[d]) * load<V>(update + c));
     });
   }
@@ -61,11 +61,42 @@ HJ_INLINE float dot(const float* a, const float* b, int64_t n) {
   return static_cast<float>((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-// One token of one value head on columns [first, first + columns); the states point at the first of them. `row` is the
-// token's place in the span that load_rows loaded.
+// The rows that read a token's state before it decays, and what the sums are then decayed by: the rows may be decayed
+// themselves.
+struct TokenRows {
+  const float* key;
+  const float* query;
+  float decay;
+};
+
+// Fills what is kept of the state's rows. `row` is the token's place in the span that load_rows loaded.
 template <class I>
-HJ_INLINE void step_token(const Problem& p, const Span& s, int64_t row, int64_t value_head, int64_t first,
-                          int64_t columns, const float* state_in, float* state_out, float* scratch) {
+HJ_INLINE TokenRows prepare_token(const Problem& p, const Span& s, int64_t row, int64_t value_head, float* scratch) {
+  const Layout& at = p.layout;
+  const int64_t dim = p.plan.key_dim;
+  const float* key = scratch + at.key + row * dim;
+  const float* query = scratch + at.query + row * dim;
+  if (p.decay != kDecay_per_channel) {
+    const int64_t index = head_offset(p, s, row, value_head);
+    const float decay =
+        p.decay == kDecay_scalar ? exp_nonpositive<kNarrowest>(splat<kNarrowest>(p.call.log_decay[index]))[0] : 1.0f;
+    keep_rows(p, decay, scratch);
+    return {key, query, decay};
+  }
+  over_columns<I::W>(dim, [&](auto width, int64_t c) HJ_INLINE_LAMBDA {
+    constexpr int V = decltype(width)::value;
+    const F<V> decay = exp_nonpositive<V>(log_decays<V>(p, channel_offset(p, s, row, value_head) + c));
+    store<V>(scratch + at.kept + c, decay);
+    store<V>(scratch + at.key_in + c, decay * load<V>(key + c));
+    store<V>(scratch + at.query_in + c, decay * load<V>(query + c));
+  });
+  return {scratch + at.key_in, scratch + at.query_in, 1.0f};
+}
+
+// One token of one value head on columns [first, first + columns); the states point at the first of them.
+template <class I>
+HJ_INLINE void step_token(const Problem& p, const Span& s, const TokenRows& rows, int64_t row, int64_t value_head,
+                          int64_t first, int64_t columns, const float* state_in, float* state_out, float* scratch) {
   const int64_t dim = p.plan.key_dim;
   const int64_t pitch = p.plan.value_dim;
   const float* key = scratch + p.layout.key + row * dim;
@@ -74,22 +105,25 @@ HJ_INLINE void step_token(const Problem& p, const Span& s, int64_t row, int64_t 
   float* query_sums = key_sums + pitch;
   float* update = query_sums + pitch;
   const int64_t index = head_offset(p, s, row, value_head);
-  const float beta = p.call.beta[index];
-  const float decay = p.decays ? exp_nonpositive<kNarrowest>(splat<kNarrowest>(p.call.log_decay[index]))[0] : 1.0f;
-  read_state<I>(state_in, pitch, dim, columns, key, query, key_sums, query_sums);
+  const float write = p.two_strengths ? p.call.beta[index * kStrengths + kWrite] : p.call.beta[index];
+  const float erase = p.two_strengths ? p.call.beta[index * kStrengths + kErase] : 1.0f;
+  read_state<I>(state_in, pitch, dim, columns, rows.key, rows.query, key_sums, query_sums);
   const float overlap = dot(query, key, dim);
-  const float correction = p.delta ? decay : 0.0f;
   over_columns<I::W>(columns, [&](auto width, int64_t c) HJ_INLINE_LAMBDA {
     constexpr int V = decltype(width)::value;
     const int64_t at = index * pitch + first + c;
-    F<V> missing = load_as<V>(p.plan.input_dtype, p.call.value, at);
-    if (p.delta) missing -= splat<V>(correction) * load<V>(key_sums + c);
-    const F<V> u = splat<V>(beta) * missing;
+    F<V> u = load_as<V>(p.plan.input_dtype, p.call.value, at);
+    if (p.two_strengths) {
+      u = splat<V>(write) * u - splat<V>(erase * rows.decay) * load<V>(key_sums + c);
+    } else {
+      if (p.delta) u -= splat<V>(rows.decay) * load<V>(key_sums + c);
+      u = splat<V>(write) * u;
+    }
     store<V>(update + c, u);
     store_as<V>(p.plan.output_dtype, p.call.output, at,
-                splat<V>(decay) * load<V>(query_sums + c) + splat<V>(overlap) * u);
+                splat<V>(rows.decay) * load<V>(query_sums + c) + splat<V>(overlap) * u);
   });
-  write_state<I>(state_in, state_out, pitch, dim, columns, decay, key, update);
+  write_state<I>(state_in, state_out, pitch, dim, columns, scratch + p.layout.kept, key, update);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What one value head makes of a chunk before it meets the state: decay factors, the triangular matrix of the solve,
-// the mixing matrix.
+// What one value head makes of a chunk before it meets the state: strengths, decay factors, the triangular matrix of
+// the solve, the mixing matrix.
 #ifndef HAJAX_NATIVE_CPU_KERNELS_WEIGHTS_H_
 #define HAJAX_NATIVE_CPU_KERNELS_WEIGHTS_H_
 
@@ -9,14 +9,37 @@
 namespace hajax::cpu {
 namespace {
 
+// What lies in a row of two strengths a token and value head.
+constexpr int64_t kErase = 0, kWrite = 1, kStrengths = 2;
+
+HJ_INLINE void load_strengths(const Problem& p, const Span& s, int64_t value_head, float* scratch) {
+  float* write = scratch + p.layout.write;
+  float* erase = scratch + p.layout.erase;
+  for (int64_t r = 0; r < s.rows; ++r) {
+    const int64_t index = head_offset(p, s, r, value_head);
+    erase[r] = p.two_strengths ? p.call.beta[index * kStrengths + kErase] : p.call.beta[index];
+    write[r] = p.two_strengths ? p.call.beta[index * kStrengths + kWrite] : p.call.beta[index];
+  }
+  for (int64_t r = s.rows; r < s.rows + kRowSlack; ++r) write[r] = erase[r] = 0;  // rows that tiles overshoot into
+}
+
+// Nothing is decayed here: there is no decay, or the rows themselves are decayed.
+HJ_INLINE void unit_factors(const Problem& p, int64_t rows, float* scratch) {
+  const Layout& at = p.layout;
+  for (int64_t r = 0; r < rows + kRowSlack; ++r) scratch[at.from_start + r] = scratch[at.to_end + r] = 1;
+}
+
+HJ_INLINE void keep_rows(const Problem& p, float decay, float* scratch) {
+  for (int64_t d = 0; d < p.plan.key_dim; ++d) scratch[p.layout.kept + d] = decay;
+}
+
 // Decays are sums over just the tokens between the two ends: a difference of running sums would lose the small ones
 // beside the large.
 template <class I>
-HJ_INLINE float decay_factors(const Problem& p, const Span& s, int64_t value_head, float* scratch) {
+HJ_INLINE void decay_factors(const Problem& p, const Span& s, int64_t value_head, float* scratch) {
   constexpr int W = I::W;
   const Layout& at = p.layout;
   float* log_decay = scratch + at.log_decay;
-  float* beta = scratch + at.beta;
   float* from_start = scratch + at.from_start;
   float* to_end = scratch + at.to_end;
   float* rest = scratch + at.segment;  // triangular_weights fills it after this
@@ -35,13 +58,11 @@ HJ_INLINE float decay_factors(const Problem& p, const Span& s, int64_t value_hea
     });
   };
   for (int64_t r = s.rows; r < s.rows + kRowSlack; ++r) {  // rows that tiles overshoot into
-    log_decay[r] = beta[r] = from_start[r] = to_end[r] = rest[r] = 0;
+    log_decay[r] = from_start[r] = to_end[r] = rest[r] = 0;
   }
   double running = 0;
   for (int64_t r = 0; r < s.rows; ++r) {
-    const int64_t index = head_offset(p, s, r, value_head);
-    log_decay[r] = p.decays ? p.call.log_decay[index] : 0.0f;
-    beta[r] = p.call.beta[index];
+    log_decay[r] = p.call.log_decay[head_offset(p, s, r, value_head)];
     running += static_cast<double>(log_decay[r]);
     put(from_start, r, running);
   }
@@ -52,35 +73,41 @@ HJ_INLINE float decay_factors(const Problem& p, const Span& s, int64_t value_hea
     running += static_cast<double>(log_decay[r]);
   }
   exponentiate(to_end);
-  return from_start[s.rows - 1];
+  keep_rows(p, from_start[s.rows - 1], scratch);
 }
 
-// lower[i][j] = beta_i (k_i . k_j) e^(g_{j+1} + ... + g_i) for j < i, mix[i][j] = (q_i . k_j) e^(...) for j <= i, zero
-// elsewhere.
-template <class I>
+// lower[i][j] = erase_i (k_i . k_j) e^(g_{j+1} + ... + g_i) for j < i, mix[i][j] = (q_i . k_j) e^(...) for j <= i, zero
+// elsewhere. Without Decayed the exponentials are left out: they are 1, or the products are decayed already.
+template <class I, bool Decayed>
 HJ_INLINE void triangular_weights(const Problem& p, int64_t rows, float* scratch) {
   constexpr int W = I::W;
   using Int = typename VecOf<W>::I;
   const Layout& at = p.layout;
   float* segment = scratch + at.segment;
-  for (int64_t c = 0; c < at.pitch; c += W) store<W>(segment + c, F<W>{});
+  if constexpr (Decayed) {
+    for (int64_t c = 0; c < at.pitch; c += W) store<W>(segment + c, F<W>{});
+  }
   for (int64_t i = 0; i < rows; ++i) {
     const float* kk = scratch + at.kk + i * at.pitch;
     const float* qk = scratch + at.qk + i * at.pitch;
     float* lower = scratch + at.lower + i * at.pitch;
     float* mix = scratch + at.mix + i * at.pitch;
-    const F<W> g = splat<W>(scratch[at.log_decay + i]);
-    const F<W> beta = splat<W>(scratch[at.beta + i]);
+    const F<W> erase = splat<W>(scratch[at.erase + i]);
     const int64_t end = round_up(i + kRowSlack, W);
     for (int64_t c = 0; c < end; c += W) {
       const Int column = iota<W>() + static_cast<int32_t>(c);
       const Int before = column < static_cast<int32_t>(i);
       const Int upto = column <= static_cast<int32_t>(i);
-      F<W> sums = load<W>(segment + c);
-      sums += before ? g : F<W>{};
-      store<W>(segment + c, sums);
-      const F<W> decay = exp_nonpositive<W>(sums);
-      if (p.delta) store<W>(lower + c, before ? beta * load<W>(kk + c) * decay : F<W>{});
+      F<W> decay;
+      if constexpr (Decayed) {
+        F<W> sums = load<W>(segment + c);
+        sums += before ? splat<W>(scratch[at.log_decay + i]) : F<W>{};
+        store<W>(segment + c, sums);
+        decay = exp_nonpositive<W>(sums);
+      } else {
+        decay = splat<W>(1.0f);
+      }
+      if (p.delta) store<W>(lower + c, before ? erase * load<W>(kk + c) * decay : F<W>{});
       store<W>(mix + c, upto ? load<W>(qk + c) * decay : F<W>{});
     }
   }
