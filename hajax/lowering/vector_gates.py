@@ -1,5 +1,7 @@
 """Row factors of a chunk for the vector unit: each one in all 16 columns of a column block, from segment sums on the cube."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
@@ -8,16 +10,21 @@ from hajax.lowering.tiles import TRANSPOSE, Parts, copy_out, load, multiply, vec
 from hajax.plans.program import MAP, Operand
 
 
+@dataclass(frozen=True, slots=True)
 class RowFactors:
-    """Where a chunk's factors lie in UB: those of rows as a column block each, the chunk's decay in any block of a fractal."""
+    """Where a chunk's factors lie in UB: those of rows as a column block each, the chunk's decay in every element of a fractal."""
 
-    def __init__(self, asm: Assembler) -> None:
-        """Setup: room for two chunks' factors."""
-        rows = asm.dims.rows
-        self.read = asm.buffer("row factors", "UB", (3 * rows + 1) * FULL, versions=2)  # -e^G over the state's scale
-        self.write = at(self.read, rows * FULL)  # beta e^(G_C - G) times the scale
-        self.decay = at(self.write, rows * FULL)  # e^G_C
-        self.output = at(self.decay, FULL)  # e^G times the call's scale over the state's
+    read: Operand  # e^G times a scale
+    write: Operand  # beta e^(G_C - G) times the state's scale
+    decay: Operand  # e^G_C
+    output: Operand  # e^G times the call's scale over the state's
+
+
+def place_row_factors(asm: Assembler) -> RowFactors:
+    """Setup: room for two chunks' factors."""
+    rows = asm.dims.rows
+    read = asm.buffer("row factors", "UB", (3 * rows + 1) * FULL, versions=2)
+    return RowFactors(read, at(read, rows * FULL), at(read, 2 * rows * FULL), at(read, (2 * rows + 1) * FULL))
 
 
 def place_sums(asm: Assembler) -> Operand:
@@ -35,9 +42,16 @@ def place_sums(asm: Assembler) -> Operand:
 
 
 def lower_row_factors(
-    asm: Assembler, basics: Basics, sums: Operand, diagonals: Operand, factors: RowFactors, *, state_scale: float
+    asm: Assembler,
+    basics: Basics,
+    sums: Operand,
+    diagonals: Operand,
+    factors: RowFactors,
+    *,
+    state_scale: float,
+    read_scale: float,
 ) -> None:
-    """Map steps, with the gates' diagonals in L1 (gates.lower_diagonals). state_scale: a power of two."""
+    """Map steps, with the gates' diagonals in L1 (gates.lower_diagonals). The scales are powers of two."""
     asm.stage = MAP
     rows = asm.dims.rows
     assert asm.dims.heads == 1
@@ -61,7 +75,7 @@ def lower_row_factors(
     scaled = (
         (factors.read, factors.read, asm.scalar(1 / state_scale)),
         (factors.output, factors.read, 0),
-        (factors.read, factors.read, asm.scalar(-1.0)),
+        (factors.read, factors.read, asm.scalar(read_scale * state_scale)),
         (factors.write, factors.write, asm.scalar(state_scale)),
     )
     for target, source, scalar in scaled:
