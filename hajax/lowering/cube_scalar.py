@@ -12,7 +12,7 @@ from hajax.lowering import gates as gates_module
 from hajax.lowering.assembler import FULL, HALF, Assembler, Constants, Dims, at
 from hajax.lowering.exchange import export, import_back, two_stages
 from hajax.lowering.gates import CHUNK_DECAY, FACTOR_BLOCKS, OUTPUT, READ, WRITE, Basics
-from hajax.lowering.system import Inputs, System, inverse_pitch, lower_inverse, lower_scores, place_system, rows_left, zero_above
+from hajax.lowering.system import Inputs, System, inverse_pitch, lower_inverse, lower_scores, place_system, zero_above
 from hajax.lowering.tiles import (
     K_GROWS,
     LEFT_MOVES,
@@ -74,7 +74,8 @@ def build(
     asm.section = "body"  # the state of chunk c before the loads of chunk c + 2, which take the same versions
     if kind != "map":
         for head in range(dims.heads):
-            _advance(asm, basics, inputs, system, factors, weights, state, head, delta)
+            lefts = _readers(asm, inputs, dims.key_head(head), delta)
+            _advance(asm, basics, inputs, system, factors, weights, state, head, lefts, delta)
     if gate_buffers is not None:
         ratios = gates_module.lower_gates(asm, basics, gate_buffers, state_scale=state_scale)
         lower_scores(asm, basics, inputs, ratios, system, delta)
@@ -110,7 +111,8 @@ def _tensor(name: str) -> int:
 def _place_inputs(asm: Assembler) -> Inputs:
     dims = asm.dims
     keys, queries = (
-        tuple(asm.buffer(name, "L1", dims.rows * dims.keys * HALF, versions=2) for _ in dims.key_heads) for name in ("key", "query")
+        tuple(asm.buffer(name, "L1", dims.rows * dims.keys * HALF, versions=2) for _ in dims.key_heads)
+        for name in ("key", "query")
     )
     values = tuple(asm.buffer("value", "L1", dims.rows * dims.values * HALF, versions=2) for _ in range(dims.heads))
     return Inputs(keys, queries, values)
@@ -126,7 +128,7 @@ def _load_inputs(asm: Assembler, inputs: Inputs, *, values: bool) -> None:
 
 
 def _load_state(asm: Assembler, basics: Basics, state: Parts, head: int, state_scale: float) -> None:
-    """Setup: a head's state from GM, split, to L1 as [key block][value block]."""
+    """Setup: a head's state from GM, split, to L1 as [value block][key block]."""
     keys, values = asm.dims.keys, asm.dims.values
     count = keys * values
     staged = asm.buffer("state in:UB", "UB", count * FULL)
@@ -134,10 +136,7 @@ def _load_state(asm: Assembler, basics: Basics, state: Parts, head: int, state_s
     if state_scale != 1:
         vector(asm, "muls32", staged, staged, repeats=count * 4, scalar=asm.scalar(state_scale), label="state in")
     tile = asm.buffer("state in", "L0C", count * FULL)
-    for column in range(values):
-        asm.emit(
-            "ub_to_c32", at(tile, column * FULL), at(staged, column * keys * FULL), count=keys, size=1, p=(0, values - 1), label="state in"
-        )
+    asm.emit("ub_to_c32", tile, staged, size=count, label="state in")
     split(asm, basics.negative, tile, whole(state.from_fractal(head * count), count), label="state in")
 
 
@@ -168,7 +167,14 @@ def _scale_inverse(asm: Assembler, basics: Basics, system: System, factors: Part
     tile = asm.buffer("A2", "L0C", heads * count * FULL)
     for head in range(heads):
         columns = load_parts(
-            asm, "A", system.inverse.from_fractal(head * inverse_pitch(asm)), count=rows, size=rows, inner=rows, group=1, label="A columns"
+            asm,
+            "A",
+            system.inverse.from_fractal(head * inverse_pitch(asm)),
+            count=rows,
+            size=rows,
+            inner=rows,
+            group=1,
+            label="A columns",
         )
         right = load_parts(
             asm, "B", factors.from_fractal(head * FACTOR_BLOCKS + READ), size=rows, flags=TRANSPOSE, label="read factors"
@@ -180,6 +186,29 @@ def _scale_inverse(asm: Assembler, basics: Basics, system: System, factors: Part
     split(asm, basics.negative, tile, whole(weights.read, heads * count), label="A2")
 
 
+def _readers(asm: Assembler, inputs: Inputs, key_head: int, delta: bool) -> list[Operand]:
+    """Keys (with delta) and queries below them as left operands, in halves of the key channels."""
+    asm.stage = STATE
+    rows, keys = asm.dims.rows, asm.dims.keys
+    tiles = [inputs.keys[key_head], inputs.queries[key_head]] if delta else [inputs.queries[key_head]]
+    halves = []
+    for start, size in _halves(keys):
+        left = asm.buffer("K, Q:A", "L0A", len(tiles) * rows * size * HALF)
+        for number, tile in enumerate(tiles):
+            load(
+                asm, "A", at(tile, start * rows * HALF), count=rows, size=size, inner=rows, group=1,
+                target=at(left, number * rows * size * HALF), label="K, Q",
+            )  # fmt: skip
+        halves.append(left)
+    return halves
+
+
+def _halves(blocks: int) -> list[tuple[int, int]]:
+    """First block and size of each half."""
+    first = (blocks + 1) // 2
+    return [(0, first), (first, blocks - first)] if blocks > 1 else [(0, 1)]
+
+
 def _advance(
     asm: Assembler,
     basics: Basics,
@@ -189,6 +218,7 @@ def _advance(
     weights: Weights,
     state: Parts,
     head: int,
+    lefts: list[Operand],
     delta: bool,
 ) -> None:
     """State steps of one head: read, correct, output, update."""
@@ -196,33 +226,31 @@ def _advance(
     dims = asm.dims
     rows, keys, values = dims.rows, dims.keys, dims.values
     own = state.from_fractal(head * keys * values)
-    key_read = asm.buffer("K S", "L0C", rows * values * FULL)
-    query_read = asm.buffer("Q S", "L0C", rows * values * FULL)
-    key_head = dims.key_head(head)
-    lefts = [(rows_left(asm, inputs.queries[key_head], "Q"), query_read, "Q S")]
-    if delta:
-        lefts.append((rows_left(asm, inputs.keys[key_head], "K"), key_read, "K S"))
-    depth = max(1, min(keys, STATE_PIECE // values))  # key blocks of the state in L0B at a time
-    for start in range(0, keys, depth):
-        size = min(depth, keys - start)
-        piece = load_parts(asm, "B", own.from_fractal(start * values), size=size * values, flags=TRANSPOSE, label="S")
-        for left, tile, label in lefts:
-            multiply(
-                asm, tile, at(left, start * HALF), piece, count=rows, n=values, k=size, move_tile=values, move_left=keys,
-                overwrite=start == 0, label=label,
-            )  # fmt: skip
+    height = 2 * rows if delta else rows
+    tile = asm.buffer("K S, Q S", "L0C", height * values * FULL)  # [value block][row block]
+    for left, (start, size) in zip(lefts, _halves(keys), strict=True):
+        piece = load_parts(
+            asm, "B", own.from_fractal(start), count=size, size=values, inner=keys, group=1, flags=TRANSPOSE, label="S"
+        )
+        multiply(asm, tile, left, piece, m=height, n=values, k=size, overwrite=start == 0, label="K S, Q S")
+    reads = parts_in_l1(asm, "K S, Q S", height * values)
+    split(asm, basics.negative, tile, whole(reads, height * values), label="K S, Q S")
     value = load(asm, "B", inputs.values[head], count=rows, size=values, inner=rows, group=1, flags=TRANSPOSE, label="V")
     corrected: Matrix = value
     if delta:
-        corrected = _correct(asm, basics, value, system, weights, key_read, head)
+        corrected = _correct(asm, basics, value, system, weights, reads, head)
     update = _update(asm, factors, weights, own, corrected, head)
-    _output(asm, basics, system, factors, query_read, corrected, head)
+    _output(asm, system, factors, reads.from_fractal(height - rows), height, corrected, head)
     split(asm, basics.negative, update, whole(own, keys * values), label="state")
 
 
-def _correct(
-    asm: Assembler, basics: Basics, value: Operand, system: System, weights: Weights, key_read: Operand, head: int
-) -> Parts:
+def _read_right(asm: Assembler, reads: Parts, height: int, label: str) -> Parts:
+    """K S or Q S as right operand, from [value block][row block]."""
+    rows, values = asm.dims.rows, asm.dims.values
+    return load_parts(asm, "B", reads, count=rows, size=values, inner=height, group=1, flags=TRANSPOSE, label=label)
+
+
+def _correct(asm: Assembler, basics: Basics, value: Operand, system: System, weights: Weights, reads: Parts, head: int) -> Parts:
     """x = A V + A2 (K S), in L0B as both parts."""
     rows, values = asm.dims.rows, asm.dims.values
     count = rows * values
@@ -230,9 +258,7 @@ def _correct(
     steps = {"count": rows, "n": values, "move_tile": values, "mode": K_GROWS, "move_left": rows}
     inverse = load_parts(asm, "A", system.inverse.from_fractal(head * inverse_pitch(asm)), size=rows * rows, label="A")
     multiply(asm, tile, inverse, value, overwrite=True, label="A V", **steps)
-    between = parts_in_l1(asm, "K S", count)
-    right = split(asm, basics.negative, key_read, whole(between, count), used_right=True, label="K S")
-    assert right is not None
+    right = _read_right(asm, reads, 2 * rows, "K S")
     read = load_parts(
         asm, "A", weights.read.from_fractal(head * rows * rows), count=rows, size=rows, inner=rows, group=1, label="A2"
     )
@@ -244,7 +270,7 @@ def _correct(
 
 
 def _update(asm: Assembler, factors: Parts, weights: Weights, own: Parts, corrected: Matrix, head: int) -> Operand:
-    """e^G_C S + (written keys)^T x in L0C."""
+    """e^G_C S + (written keys)^T x in L0C, [value block][key block]."""
     rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
     count = keys * values
     tile = asm.buffer("next state", "L0C", count * FULL)
@@ -252,10 +278,7 @@ def _update(asm: Assembler, factors: Parts, weights: Weights, own: Parts, correc
         asm, "A", weights.written_keys.from_fractal(head * rows * keys), count=keys, size=rows, inner=keys, group=1,
         flags=TRANSPOSE, label="written keys^T",
     )  # fmt: skip
-    multiply(
-        asm, tile, left, corrected, overwrite=True, label="written keys^T x",
-        count=keys, n=values, k=rows, move_tile=values, move_left=rows,
-    )  # fmt: skip
+    multiply(asm, tile, left, corrected, m=keys, n=values, k=rows, overwrite=True, label="written keys^T x")
     decay = load_parts(asm, "A", factors.from_fractal(head * FACTOR_BLOCKS + CHUNK_DECAY), label="chunk decay")
     for start in range(0, count, STATE_PIECE):
         size = min(STATE_PIECE, count - start)
@@ -264,9 +287,7 @@ def _update(asm: Assembler, factors: Parts, weights: Weights, own: Parts, correc
     return tile
 
 
-def _output(
-    asm: Assembler, basics: Basics, system: System, factors: Parts, query_read: Operand, corrected: Matrix, head: int
-) -> None:
+def _output(asm: Assembler, system: System, factors: Parts, reads: Parts, height: int, corrected: Matrix, head: int) -> None:
     """o = diag(scale e^G) Q S + P x, rounded once, to GM."""
     dims = asm.dims
     rows, values = dims.rows, dims.values
@@ -277,9 +298,7 @@ def _output(
         asm, tile, scores, corrected, overwrite=True, label="P x",
         count=rows, n=values, move_tile=values, mode=K_GROWS | LEFT_MOVES,
     )  # fmt: skip
-    between = parts_in_l1(asm, "Q S", count)
-    right = split(asm, basics.negative, query_read, whole(between, count), used_right=True, label="Q S")
-    assert right is not None
+    right = _read_right(asm, reads, height, "Q S")
     left = load_parts(asm, "A", factors.from_fractal(head * FACTOR_BLOCKS + OUTPUT), size=rows, label="output factors")
     multiply(
         asm, tile, left, right, label="diag Q S",
@@ -303,4 +322,4 @@ def _store_state(asm: Assembler, basics: Basics, state: Parts, head: int, state_
     staged = copy_out(asm, tile, count, half=False, label="state out")
     vector(asm, "muls32", staged, staged, repeats=count * 4, scalar=asm.scalar(-1 / state_scale), label="state out")
     tensor = _tensor("state_out")
-    asm.emit("rows_from_ub", src0=staged, count=asm.dims.values, p=(tensor, head, 0, 2, 1, 0, 0, 4), label="state out")
+    asm.emit("rows_from_ub", src0=staged, count=asm.dims.values, p=(tensor, head, 0, 1, 1, 0, 0, 4), label="state out")

@@ -33,7 +33,9 @@ def import_back(asm: Assembler, shared: tuple[Parts, ...]) -> None:
     place = 0
     for parts in shared:
         size = 2 * parts.distance * HALF
-        asm.emit("workspace_to_l1", Operand(parts.high.buffer), size=size // UNIT, constant=place // UNIT, label=parts.high.buffer)
+        asm.emit(
+            "workspace_to_l1", Operand(parts.high.buffer), size=size // UNIT, constant=place // UNIT, label=parts.high.buffer
+        )
         place += size
 
 

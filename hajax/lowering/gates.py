@@ -55,7 +55,9 @@ def place_basics(asm: Assembler) -> Basics:
     window = [one] * (rows - 1) + [strict] + [zero] * (rows - 1) + [upper] + [one] * (rows - 1)
     window += [zero] * (rows - 1) + [np.triu(one, 1) * np.float16(MASKED)]
     staged = asm.buffer("constants:UB", "UB", len(window) * HALF)
-    asm.emit("constant_to_ub", staged, constant=asm.constants.place(np.stack(window)), size=len(window) * HALF // UNIT, first=True)
+    asm.emit(
+        "constant_to_ub", staged, constant=asm.constants.place(np.stack(window)), size=len(window) * HALF // UNIT, first=True
+    )
     start_strict, start_upper, start_mask = rows - 1, 2 * rows - 1, len(window) - 1
     last_rows = _windows(asm, "last rows", staged, [(start_strict - i, i + 1) for i in range(rows)])
     between = _windows(asm, "between", staged, [(start_strict - t, i + 1) for i in range(1, rows) for t in range(i)])
@@ -71,18 +73,14 @@ def place_basics(asm: Assembler) -> Basics:
     asm.emit("constant_to_l1", source, constant=asm.constants.place(np.stack(loose)), size=len(loose) * HALF // UNIT, first=True)
     left = asm.buffer("basics:A", "L0A", 3 * HALF, kept=True)
     load(asm, "A", source, size=3, target=left, label="basics")
-    return Basics(
-        left, at(left, HALF), at(left, 2 * HALF), last_rows, between, masks, sums, at(source, 3 * HALF)
-    )
+    return Basics(left, at(left, HALF), at(left, 2 * HALF), last_rows, between, masks, sums, at(source, 3 * HALF))
 
 
 def _windows(asm: Assembler, name: str, staged: Operand, windows: list[tuple[int, int]]) -> Operand:
     target = asm.buffer(name, "L1", sum(size for _, size in windows) * HALF, kept=True)
     start = 0
     for first, size in windows:
-        asm.emit(
-            "ub_to_l1", at(target, start * HALF), at(staged, first * HALF), size=size * HALF // UNIT, first=True, label=name
-        )
+        asm.emit("ub_to_l1", at(target, start * HALF), at(staged, first * HALF), size=size * HALF // UNIT, first=True, label=name)
         start += size
     return target
 
@@ -196,7 +194,13 @@ def lower_diagonals(asm: Assembler, raw: Operand, diagonals: Operand) -> Operand
     vector(asm, "maxs32", logs, raw, repeats=heads, scalar=asm.scalar(LOWEST_DECAY), label="log decay")
     vector(asm, "ln32", at(logs, strengths), at(raw, strengths), repeats=heads, label="ln beta")
     vector(
-        asm, "maxs32", at(logs, strengths), at(logs, strengths), repeats=heads, scalar=asm.scalar(LOWEST_STRENGTH), label="ln beta"
+        asm,
+        "maxs32",
+        at(logs, strengths),
+        at(logs, strengths),
+        repeats=heads,
+        scalar=asm.scalar(LOWEST_STRENGTH),
+        label="ln beta",
     )
     halves = high_and_low(asm, logs, 2 * heads, "gates")
     blocks = 4 * heads * rows
@@ -282,9 +286,7 @@ def _factors(
     for head in range(heads):  # all rows of a fractal are equal: the first one is taken, eight lanes of each at a time
         source, target = at(staged, head * width * FULL), at(factors, head * FACTOR_BLOCKS * 64)
         for half in (0, UNIT):
-            vector(
-                asm, "exp32", at(target, half), at(source, half), repeats=1, blocks=(2, 32, 0), label="row factors"
-            )
+            vector(asm, "exp32", at(target, half), at(source, half), repeats=1, blocks=(2, 32, 0), label="row factors")
         decay = at(target, CHUNK_DECAY * 64)
         vector(asm, "exp32", decay, at(source, 2 * rows * FULL), repeats=1, mask=lanes16, label="chunk decay")
     stride = FACTOR_BLOCKS * 2

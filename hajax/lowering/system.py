@@ -134,20 +134,21 @@ def _substitute(asm: Assembler, basics: Basics, system: System, blocks: int) -> 
     """T = (I - N)^-1 of all 16 x 16 blocks side by side: row i of T gets N[i, j] T[j] for each j < i, j ascending."""
     heads, triangle, rows = asm.dims.heads, asm.dims.triangle, asm.dims.rows
     selector = load(asm, "B", basics.selector, size=8, flags=TRANSPOSE, label="selector")
-    spread = asm.buffer("spread", "L0C", 8 * blocks * FULL)
+    room = max(0, 8 - blocks)  # blocks that masked lanes leave out: written as well, so that nobody takes them for old ones
+    spread = asm.buffer("spread", "L0C", (8 * blocks + room) * FULL)
     left = Parts(asm.buffer("diagonal blocks:A", "L0A", 2 * blocks * HALF), blocks)
     for head in range(heads):
         source = system.triangles.from_fractal(head * triangle)
         target = left.from_fractal(head * rows)
         load_parts(asm, "A", source, count=rows, group=2, flags=DISTANCE_GROWS, target=target, label="diagonal blocks")
-    multiply(
-        asm, spread, left, selector, count=8, m=blocks, move_tile=blocks, move_right=1, overwrite=True, label="spread"
-    )
-    lanes = _copy_with_room(asm, spread, 8 * blocks, "spread")
-    identity = asm.buffer("identity", "L0C", blocks * FULL)
-    right = load(asm, "B", _negative_in_l1(basics), count=blocks, size=1, group=0, flags=TRANSPOSE, label="identity")
-    multiply(asm, identity, basics.negative, right, n=blocks, overwrite=True, label="identity")
-    inverse = _copy_with_room(asm, identity, blocks, "identity")
+    multiply(asm, spread, left, selector, count=8, m=blocks, move_tile=blocks, move_right=1, overwrite=True, label="spread")
+    if room:
+        multiply(asm, at(spread, 8 * blocks * FULL), left, selector, m=room, overwrite=True, label="spread: room")
+    lanes = copy_out(asm, spread, 8 * blocks + room, half=False, label="spread")
+    identity = asm.buffer("identity", "L0C", (blocks + room) * FULL)
+    right = load(asm, "B", _negative_in_l1(basics), count=blocks + room, size=1, group=0, flags=TRANSPOSE, label="identity")
+    multiply(asm, identity, basics.negative, right, n=blocks + room, overwrite=True, label="identity")
+    inverse = copy_out(asm, identity, blocks + room, half=False, label="identity")
     mask = 0 if blocks == 8 else asm.mask((1 << (8 * blocks)) - 1)
     row, pitch = 64, FULL // 32
     for j in range(SUBSTITUTION - 1):
@@ -158,13 +159,6 @@ def _substitute(asm: Assembler, basics: Basics, system: System, blocks: int) -> 
                 repeats=SUBSTITUTION - 1 - j, blocks=(pitch, pitch, pitch), strides=(2, 2, 0), mask=mask, label=f"substitution {j}",
             )  # fmt: skip
     return inverse
-
-
-def _copy_with_room(asm: Assembler, tile: Operand, fractals: int, label: str) -> Operand:
-    """To UB as fp32, with room behind it for the lanes that masked repeats leave out."""
-    staged = asm.buffer(f"{label}:UB", "UB", (fractals + 8 - asm.dims.heads * asm.dims.rows) * FULL)
-    asm.emit("c_to_ub32", staged, tile, size=fractals, label=label)
-    return staged
 
 
 def _negative_in_l1(basics: Basics) -> Operand:

@@ -179,13 +179,18 @@ def groups(step: Step) -> tuple[int, ...]:
 
 
 def _load(step: Step) -> tuple[Access, ...]:
-    """Groups of fractals from L1 to L0A or L0B; a group's fractals lie side by side at the destination."""
+    """Groups of fractals from L1 to L0A or L0B; a group's fractals lie side by side at the destination. Low parts lie apart."""
     group = _run(step.size, 1, step.p[0])
     source = groups(step)[-1] + group if step.count > 0 else 0
     target = _run(step.count, step.size, step.p[3])
-    if low := wide(step.p, 5):
-        source, target = source + low, target + step.p[7]
-    return (_access(step.src0, source * HALF_FRACTAL, False), _access(step.dst, target * HALF_FRACTAL, True))
+    found = []
+    low = wide(step.p, 5)
+    for source_part, target_part in ((0, 0), (low, step.p[7])) if low else ((0, 0),):
+        for operand, moved, size, write in ((step.src0, source_part, source, False), (step.dst, target_part, target, True)):
+            assert operand is not None, "an opcode's operand is missing"
+            start = operand.offset + moved * HALF_FRACTAL
+            found.append(Access(operand.buffer, start, start + size * HALF_FRACTAL, write))
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
