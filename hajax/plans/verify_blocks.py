@@ -1,5 +1,6 @@
 """Exactly which blocks of 32 bytes a step touches: footprints without the gaps that strides and masks leave."""
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,17 +29,23 @@ class Touch:
 def touches(step: Step, program: Program, dims: Dims) -> tuple[Touch, ...]:
     """What a step touches, reads before writes, as `footprint` orders them."""
     exact = _vector(step, program) if step.opcode in VECTOR else _moved(step)
-    found = []
-    for which, access in enumerate(footprint(step, dims)):
+    accesses, found = footprint(step, dims), []
+    assert exact is None or len(exact) == len(accesses), f"{step.opcode}: footprint and blocks name other accesses"
+    for which, access in enumerate(accesses):
         first, behind = access.start // UNIT, -(-access.end // UNIT)
         if exact is None:
             found.append(Touch(access.buffer, slice(first, behind), access.write))
             continue
-        numbers = np.unique(exact[which]) + first
-        whole = numbers.size > 0 and numbers[-1] - numbers[0] + 1 == numbers.size
-        kept = slice(int(numbers[0]), int(numbers[-1]) + 1) if whole else numbers
-        found.append(Touch(access.buffer, kept, access.write))
+        found.append(Touch(access.buffer, _sorted(exact[which], first), access.write))
     return tuple(found)
+
+
+def _sorted(blocks: Blocks, first: int) -> slice | Blocks:
+    """Each block once, moved by `first`."""
+    low, high = int(blocks.min()), int(blocks.max())
+    seen = np.zeros(high - low + 1, bool)
+    seen[blocks - low] = True
+    return slice(first + low, first + high + 1) if seen.all() else np.flatnonzero(seen) + (first + low)
 
 
 def _grid(*axes: tuple[int, int]) -> Blocks:
@@ -54,8 +61,8 @@ def _moved(step: Step) -> list[Blocks] | None:
     match step.opcode:
         case "load_a" | "load_b":
             source = np.add.outer(np.array(groups(step), np.int64) * _HALF, _grid((step.size, step.p[0] * _HALF), (_HALF, 1)))
-            target, low = _grid((step.count, step.p[3] * _HALF), (step.size * _HALF, 1)), wide(step.p, 5)
-            return [_twice(source.ravel(), low), _twice(target, step.p[7] if low else 0)]
+            target = _grid((step.count, step.p[3] * _HALF), (step.size * _HALF, 1))
+            return [source.ravel(), target] * (2 if wide(step.p, 5) else 1)  # low parts, if there are any, lie alike
         case "l1_to_ub" | "ub_to_l1":
             return [_grid((step.count, step.size + wide(step.p, at)), (step.size, 1)) for at in (0, 2)]
         case "c_to_ub32" | "c_to_ub16" | "ub_to_c32":
@@ -79,11 +86,8 @@ def _twice(blocks: Blocks, low: int) -> Blocks:
 
 def _vector(step: Step, program: Program) -> list[Blocks]:
     lanes, mask = VECTOR[step.opcode], program.masks[step.index]
-    found = []
-    for element, at in ((lanes.src0, 1), (lanes.src1, 2), (0 if lanes.sums else lanes.dst, 0)):
-        if element:
-            active = _active(mask, lanes.count, lanes.blocks(element))
-            found.append(np.add.outer(_grid((step.size, step.p[3 + at])), active * step.p[at]).ravel())
+    operands = ((lanes.src0, 1), (lanes.src1, 2), (0 if lanes.sums else lanes.dst, 0))
+    found = [_repeats(step, mask, at, element).ravel() for element, at in operands if element]
     if lanes.sums:
         assert step.dst is not None, "an opcode's operand is missing"
         start = step.dst.offset % UNIT
@@ -91,6 +95,38 @@ def _vector(step: Step, program: Program) -> list[Blocks]:
     return [*found, found[-1]] if lanes.adds else found
 
 
+def reads_what_it_wrote(step: Step, mask: tuple[int, int], at: int, element: int, distance: int) -> bool:
+    """Whether a repeat of a vector step reads a block that an earlier one wrote, or that it writes for other lanes.
+
+    at, element: which source, and its bytes of an element; distance: blocks from its start to dst's.
+    """
+    width = VECTOR[step.opcode].dst
+    read, written = _repeats(step, mask, at, element), _repeats(step, mask, 0, width) + distance
+    low, high = int(written.min()), int(written.max())
+    writer = np.full(high - low + 1, -1)  # of each block, the last repeat that writes it
+    lane = np.full(high - low + 1, -1)  # and which one of the repeat's blocks it is
+    repeats, each = np.indices(written.shape)
+    writer[written - low], lane[written - low] = repeats, each
+    inside = (read >= low) & (read <= high)
+    repeats, each = np.indices(read.shape)[:, inside]
+    found = read[inside] - low
+    other = (lane[found] != each) if element == width else np.ones(found.shape, bool)
+    return bool(((writer[found] >= 0) & ((writer[found] < repeats) | ((writer[found] == repeats) & other))).any())
+
+
+def writes_twice(step: Step, mask: tuple[int, int]) -> bool:
+    """Whether two repeats, or two blocks of one, of a vector step write the same block."""
+    written = _repeats(step, mask, 0, VECTOR[step.opcode].dst).ravel()
+    return bool(np.any(np.bincount(written) > 1))
+
+
+def _repeats(step: Step, mask: tuple[int, int], at: int, element: int) -> Blocks:
+    """[repeats, blocks of a repeat]: blocks from the operand's start."""
+    active = _active(mask, VECTOR[step.opcode].count, VECTOR[step.opcode].blocks(element))
+    return np.add.outer(np.arange(step.size, dtype=np.int64) * step.p[3 + at], active * step.p[at])
+
+
+@functools.cache
 def _active(mask: tuple[int, int], lanes: int, blocks: int) -> Blocks:
     """Which blocks of a repeat have a lane that is on."""
     word, each = mask[0] | mask[1] << 64, lanes // blocks

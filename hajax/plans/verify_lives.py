@@ -33,8 +33,9 @@ class _Place:
 def verify_lives(program: Program, where: str, dims: Dims) -> None:
     """Raises ValueError for a read of bytes that another buffer, another chunk or nobody has written."""
     blocks = _blocks(program)
+    numbers = {buffer.name: number for number, buffer in enumerate(program.buffers)}
     places = {
-        name: [[_places(step, program, dims, odd) for odd in (False, True)] for step in getattr(program, name)]
+        name: [_places(touches(step, program, dims), program, numbers) for step in getattr(program, name)]
         for name in ("setup", "body", "finish")
     }
     names = _names(program)
@@ -59,15 +60,17 @@ def _names(program: Program) -> list[str]:
     return [name for buffer in program.buffers for name in (buffer.name, f"{buffer.name} (odd)")]
 
 
-def _places(step: Step, program: Program, dims: Dims, odd: bool) -> list[_Place]:
-    numbers = {buffer.name: number for number, buffer in enumerate(program.buffers)}
-    found = []
-    for touch in touches(step, program, dims):
-        buffer = program.buffers[numbers[touch.buffer]]
-        second = odd and buffer.versions == 2
-        owner = 2 * numbers[touch.buffer] + second
-        found.append(_Place(buffer.space, _moved(touch, buffer, program, second), touch.write, owner, buffer.kept))
-    return found
+def _places(found: Sequence[Touch], program: Program, numbers: dict[str, int]) -> list[list[_Place]]:
+    """What a step touches with the versions of even chunks, and of odd ones."""
+    versions: list[list[_Place]] = [[], []]
+    for touch in found:
+        number = numbers[touch.buffer]
+        buffer = program.buffers[number]
+        for odd in (0, 1):
+            second = odd == 1 and buffer.versions == 2
+            moved = _moved(touch, buffer, program, second)
+            versions[odd].append(_Place(buffer.space, moved, touch.write, 2 * number + second, buffer.kept))
+    return versions
 
 
 def _moved(touch: Touch, buffer: Buffer, program: Program, second: bool) -> Any:
@@ -127,7 +130,10 @@ def _touch(places: Sequence[_Place], owners: dict[str, Array], moment: int, here
             owner[place.blocks] = mine + moment
             continue
         found = owner[place.blocks]
-        wrong = (found < mine) | (found > mine + moment) if place.kept else found != mine + moment
+        if place.kept:
+            wrong = (found < mine) | (found > mine + moment)
+        else:
+            wrong = (found != mine + moment) & (found != mine + _SETUP)
         if wrong.any():
             first = int(np.argmax(wrong))
             got = int(found[first])

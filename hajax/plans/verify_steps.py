@@ -1,0 +1,131 @@
+"""What a step's fields may hold on the chip: operands in their memories, aligned, counts and strides within their limits."""
+
+from collections.abc import Mapping
+
+from hajax import abi
+from hajax.plans.footprint import UNIT, VECTOR, Dims, footprint, operand_spaces
+from hajax.plans.model import Shape
+from hajax.plans.program import Buffer, Program, Programs, Step
+from hajax.plans.verify_blocks import reads_what_it_wrote, writes_twice
+
+_SIDE = 16
+_FRACTAL = 1024  # bytes of 16 x 16 fp32
+_TILES = ("rows_to_l1", "rows_to_ub", "rows_from_ub")
+_TENSOR_STEPS = (*_TILES, "gate_to_ub")
+_IN, _OUT = ("query", "key", "value", "log_decay", "beta", "erase", "state_in"), ("output", "state_out")
+_CONSTANTS, _WORKSPACE = ("constant_to_l1", "constant_to_ub"), ("workspace_to_l1", "workspace_to_ub", "workspace_from_ub")
+
+
+def require(holds: bool, field: str, expected: object, got: object) -> None:
+    """Raises ValueError when it does not hold."""
+    if not holds:
+        raise ValueError(f"plan.{field}: expected {expected}, got {got!r}")
+
+
+def alignment() -> dict[str, int]:
+    """Bytes of which each memory's operands start at multiples."""
+    return {str(row[1]): int(row[2]) for row in abi.rows("spaces")}
+
+
+def verify_step(
+    step: Step, program: Program, buffers: Mapping[str, Buffer], programs: Programs, shape: Shape, section: str, where: str
+) -> None:
+    """Raises ValueError naming the field, what it must be and what it is."""
+    require(step.opcode in abi.names("opcodes"), f"{where}.opcode", "a name of opcodes.def", step.opcode)
+    bytes_fit = len(step.p) == 8 and all(0 <= number <= 255 for number in (step.count, step.index, *step.p))
+    require(bytes_fit, f"{where}.p", "numbers from 0 to 255 in p, count and index", (step.count, step.index, step.p))
+    require(0 <= step.size <= 0xFFFF, f"{where}.size", "from 0 to 65535", step.size)
+    require(0 <= step.stage < program.stages, f"{where}.stage", f"from 0 to {program.stages - 1}", step.stage)
+    marks = section != "finish" or not (step.first or step.last)
+    require(marks, f"{where}.first, .last", "marks that mean something in this section", (step.first, step.last))
+    waits, sets = len(step.waits), len(step.sets)
+    require(waits <= 2 and sets <= 2, f"{where}.waits, .sets", "at most 2 each", (waits, sets))
+    _verify_operands(step, program, buffers, where)
+    if step.opcode in VECTOR:
+        _verify_vector(step, program, where)
+    elif step.opcode in ("load_a", "load_b"):
+        require(step.count >= 1 and 1 <= step.size <= 255, f"{where}.size", "1 to 255 fractals in a group", step.size)
+        apart = step.count == 1 or step.p[3] >= step.size
+        require(apart, f"{where}.p[3]", f"at least the {step.size} fractals of a group", step.p[3])
+    elif step.opcode == "mmad":
+        sizes = step.count >= 1 and min(step.p[:3]) >= 1
+        require(sizes, f"{where}.p", "at least one product of at least one block each way", (step.count, step.p[:3]))
+    elif step.opcode in _TENSOR_STEPS:
+        _verify_tensor(step, program, shape, section, where)
+    elif step.opcode != "sync":
+        require(step.size >= 1 and step.count >= 1, f"{where}.size", "count and size of at least 1", (step.count, step.size))
+    if step.opcode in _CONSTANTS:
+        behind = (step.constant + step.size) * UNIT
+        require(behind <= len(programs.constants), f"{where}.constant", f"within {len(programs.constants)} bytes", behind)
+    if step.opcode in _WORKSPACE:
+        behind, slot = (step.constant + step.size) * UNIT, programs.workspace_slot_bytes
+        require(behind <= slot, f"{where}.constant", f"within the {slot} bytes of a workspace slot", behind)
+        require(step.p[1] < program.heads, f"{where}.p[1]", f"a head below {program.heads}", step.p[1])
+    require(0 <= step.constant < 2**15, f"{where}.constant", "from 0 to 32767", step.constant)
+    for access in footprint(step, Dims(programs.chunk, shape.key_dim)):
+        size = buffers[access.buffer].bytes
+        inside = 0 <= access.start < access.end <= size
+        require(inside, where, f"bytes within the {size} of {access.buffer}", (access.start, access.end))
+
+
+def _verify_operands(step: Step, program: Program, buffers: Mapping[str, Buffer], where: str) -> None:
+    """Each operand there, in its memory, aligned."""
+    aligned = alignment() | {"L0C": _FRACTAL}
+    named = zip(("dst", "src0", "src1"), (step.dst, step.src0, step.src1), operand_spaces(step.opcode), strict=True)
+    for name, operand, space in named:
+        require((operand is not None) == bool(space), f"{where}.{name}", f"a place in {space}" if space else "none", operand)
+        if operand is None:
+            continue
+        buffer = buffers.get(operand.buffer)
+        if buffer is None or buffer.space != space:
+            raise ValueError(f"plan.{where}.{name}: expected a buffer of {space}, got {operand.buffer!r}")
+        start = (buffer.address or 0) + operand.offset
+        require(start % aligned[space] == 0, f"{where}.{name}", f"an address that is a multiple of {aligned[space]}", start)
+        slot = program.slot_bytes.get(space, 0) if buffer.versions == 2 else 0
+        require(slot % aligned[space] == 0, f"{where}.{name}", f"slot_bytes that are a multiple of {aligned[space]}", slot)
+
+
+def _verify_vector(step: Step, program: Program, where: str) -> None:
+    lanes = VECTOR[step.opcode]
+    require(1 <= step.size <= 255, f"{where}.size", "1 to 255 repeats", step.size)
+    require(step.index < len(program.masks), f"{where}.index", f"a mask below {len(program.masks)}", step.index)
+    if lanes.count == 64:
+        require(program.masks[step.index][0] > 0, f"{where}.index", "a mask with one of 64 lanes on", program.masks[step.index])
+    require(step.p[6] < len(program.scalars), f"{where}.p[6]", f"a scalar below {len(program.scalars)}", step.p[6])
+    if lanes.sums:
+        return
+    mask = program.masks[step.index]
+    require(not writes_twice(step, mask), f"{where}.p", "repeats and blocks that write different bytes", step.p)
+    accesses = footprint(step, Dims(0, 0))
+    target = accesses[-1]
+    for at, element, access in zip((1, 2), (lanes.src0, lanes.src1), accesses, strict=False):
+        if element and access.buffer == target.buffer and access.start < target.end and target.start < access.end:
+            distance = (target.start - access.start) // UNIT
+            meets = reads_what_it_wrote(step, mask, at, element, distance)
+            require(not meets, f"{where}.src{at - 1}", "the place of dst, or one that does not meet it", (access, target))
+
+
+def _verify_tensor(step: Step, program: Program, shape: Shape, section: str, where: str) -> None:
+    tensors = abi.names("tensors")
+    require(step.p[0] < len(tensors), f"{where}.p[0]", "a number of tensors.def", step.p[0])
+    name = tensors[step.p[0]]
+    allowed = {"rows_from_ub": _OUT, "gate_to_ub": ("log_decay", "beta", "erase"), "rows_to_l1": ("query", "key", "value")}
+    tensor_of = allowed.get(step.opcode, _IN)
+    require(name in tensor_of, f"{where}.p[0]", f"one of {tensor_of}", name)
+    require(step.p[1] < program.heads, f"{where}.p[1]", f"a head below {program.heads}", step.p[1])
+    state = name in ("state_in", "state_out")
+    if step.opcode in _TILES:
+        columns = shape.key_dim if name in ("query", "key", "log_decay") else program.columns
+        behind = (step.p[2] + step.count) * _SIDE
+        require(step.count >= 1 and behind <= columns, f"{where}.count", f"columns within {columns}", behind)
+    if step.opcode in ("rows_to_ub", "rows_from_ub"):
+        layouts = 3 if step.opcode == "rows_from_ub" else 2
+        require(step.p[3] < layouts, f"{where}.p[3]", f"a layout below {layouts}", step.p[3])
+        require(step.p[4] == state, f"{where}.p[4]", f"{int(state)} for {name}", step.p[4])
+        rows = (step.p[5] + step.p[6]) * _SIDE
+        require(not state or rows <= shape.key_dim, f"{where}.p[6]", f"rows within {shape.key_dim}", rows)
+    if step.opcode == "rows_from_ub":
+        element = 4 if state or shape.output_dtype == "float32" else 2
+        require(step.p[7] == element, f"{where}.p[7]", f"{element} bytes for {name}", step.p[7])
+    chunk_wise = not state and section != "body"
+    require(not chunk_wise, f"{where}", "steps that move a chunk's tokens in the body only", section)
