@@ -6,13 +6,20 @@ from dataclasses import asdict
 
 from hajax import abi, cache, schedules
 from hajax.mechanisms import Mechanism
-from hajax.plans import Plan, Shape, from_json, to_json, verify
-from hajax.targets import CpuTarget
+from hajax.plans import Fused, Packed, Plan, Shape, from_json, packed, to_json, verify
+from hajax.targets import CpuTarget, NpuTarget
 
-VERSION = 3
+VERSION = 4
+Target = CpuTarget | NpuTarget
+_DIGEST = slice(8, 8 + abi.constant("HJ_DIGEST_BYTES"))  # of hj_plan_header
 
 
-def cache_key(mechanism: Mechanism, shape: Shape, target: CpuTarget, schedule: str) -> str:
+def default_schedule(target: Target) -> str:
+    """The schedule that a target gets when nobody names one."""
+    return "hajax" if isinstance(target, NpuTarget) else "cpu_fused"
+
+
+def cache_key(mechanism: Mechanism, shape: Shape, target: Target, schedule: str) -> str:
     """Everything a plan depends on, as one line of JSON."""
     key = {
         "mechanism": asdict(mechanism),
@@ -26,24 +33,44 @@ def cache_key(mechanism: Mechanism, shape: Shape, target: CpuTarget, schedule: s
 
 
 @functools.lru_cache(maxsize=4096)
-def plan(mechanism: Mechanism, shape: Shape, target: CpuTarget, schedule: str = "cpu_fused") -> Plan:
-    """The plan for a problem on a target: from memory, from disk, or made now and stored.
+def plan(mechanism: Mechanism, shape: Shape, target: Target, schedule: str | None = None) -> Plan:
+    """The plan for a problem on a target: from memory, from disk, or made now and stored. An Ascend plan's programs are packed.
 
-    Raises ValueError for an unknown schedule or a shape that no plan can serve.
+    Raises ValueError for a schedule that is unknown or another target's, and for a problem that no plan can serve.
     """
-    if schedule not in schedules.SCHEDULES:
-        raise ValueError(f"schedule: expected one of {sorted(schedules.SCHEDULES)}, got {schedule!r}")
+    schedule = default_schedule(target) if schedule is None else schedule
+    known = schedules.ASCEND if isinstance(target, NpuTarget) else schedules.CPU
+    if schedule not in known:
+        raise ValueError(f"schedule: expected one of {sorted(known)}, got {schedule!r}")
     key = cache_key(mechanism, shape, target, schedule)
     wanted = (mechanism, shape, target.fingerprint, schedule, VERSION)
     if (text := cache.read(key)) is not None:
         try:
-            stored = verify(from_json(text))
+            stored = from_json(text)
             made_for = (stored.mechanism, stored.shape, stored.target, stored.schedule, stored.version)
-            if (*made_for, stored.launch.isa, stored.launch.panel) == (*wanted, target.isa, target.panel):
+            if made_for == wanted and _fits(stored, target):
                 return stored
             raise ValueError("it is another problem's plan")
         except ValueError as error:
             cache.warn_stale(key, str(error))
-    made = verify(schedules.SCHEDULES[schedule](mechanism, shape, target, VERSION))
+    made = _make(mechanism, shape, target, schedule)
     cache.write(key, to_json(made))
     return made
+
+
+def _make(mechanism: Mechanism, shape: Shape, target: Target, schedule: str) -> Plan:
+    if isinstance(target, NpuTarget):
+        return packed(verify(schedules.ASCEND[schedule](mechanism, shape, target, VERSION), target))
+    return verify(schedules.CPU[schedule](mechanism, shape, target, VERSION))
+
+
+def _fits(stored: Plan, target: Target) -> bool:
+    """Whether a stored plan is one for this target. Packed programs were verified before they were stored; the library that
+    runs them checks every byte again."""
+    match stored.launch:
+        case Fused():
+            verify(stored)
+            return isinstance(target, CpuTarget) and (stored.launch.isa, stored.launch.panel) == (target.isa, target.panel)
+        case Packed(data):
+            return isinstance(target, NpuTarget) and data[_DIGEST].hex() == abi.digest()
+    return False

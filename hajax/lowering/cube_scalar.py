@@ -10,7 +10,7 @@ from typing import Literal
 from hajax import abi
 from hajax.lowering import gates as gates_module
 from hajax.lowering.assembler import FULL, HALF, Assembler, Constants, Dims, at
-from hajax.lowering.exchange import export, import_back, two_stages
+from hajax.lowering.exchange import exchanged_bytes, export, import_back, two_stages
 from hajax.lowering.gates import CHUNK_DECAY, FACTOR_BLOCKS, OUTPUT, READ, WRITE, Basics
 from hajax.lowering.system import Inputs, System, inverse_pitch, lower_inverse, lower_scores, place_system, zero_above
 from hajax.lowering.tiles import (
@@ -61,10 +61,7 @@ def build(
     if delta:
         zero_above(asm, system)
     inputs = _place_inputs(asm)
-    weights = Weights(
-        parts_in_l1(asm, "A2", dims.heads * dims.rows * dims.rows, versions=2),
-        parts_in_l1(asm, "written keys", dims.heads * dims.rows * dims.keys, versions=2),
-    )
+    weights = _place_weights(asm)
     shared = _between_launches(system, weights, factors, delta)
     state = parts_in_l1(asm, "state", dims.heads * dims.keys * dims.values, kept=True)
     if kind != "map":
@@ -102,6 +99,20 @@ def _between_launches(system: System, weights: Weights, factors: Parts, delta: b
     """What the state stage reads of the map's, by its buffers in L1."""
     common = (system.triangles, weights.written_keys, factors)
     return (*common, system.inverse, weights.read) if delta else common
+
+
+def slot_bytes(dims: Dims, delta: bool) -> int:
+    """Bytes of a head's chunk that a map launch leaves."""
+    asm = Assembler(Dims(dims.chunk, dims.key_dim, dims.columns, 1, False), Constants())
+    return exchanged_bytes(_between_launches(place_system(asm), _place_weights(asm), gates_module.place_factors(asm), delta))
+
+
+def _place_weights(asm: Assembler) -> Weights:
+    dims = asm.dims
+    return Weights(
+        parts_in_l1(asm, "A2", dims.heads * dims.rows * dims.rows, versions=2),
+        parts_in_l1(asm, "written keys", dims.heads * dims.rows * dims.keys, versions=2),
+    )
 
 
 def _tensor(name: str) -> int:

@@ -10,7 +10,7 @@ from hajax.lowering.tiles import Parts
 from hajax.plans.program import LOAD, MAP, STATE, Operand, Program
 
 
-def slot_bytes(shared: tuple[Parts, ...]) -> int:
+def exchanged_bytes(shared: tuple[Parts, ...]) -> int:
     """Bytes of a head's chunk in the workspace."""
     return sum(2 * parts.distance * HALF for parts in shared)
 

@@ -1,12 +1,14 @@
-"""A schedule is a function that lists passes."""
+"""A schedule is a function that lists passes. CPU and ASCEND: those of either kind of target, by name."""
 
 from collections.abc import Callable
 
 from hajax.mechanisms import Mechanism
 from hajax.plans import Plan, Shape
 from hajax.schedules.cpu_fused import schedule_cpu_fused
-from hajax.targets import CpuTarget
+from hajax.schedules.hajax_schedule import schedule_hajax
+from hajax.targets import CpuTarget, NpuTarget
 
-SCHEDULES: dict[str, Callable[[Mechanism, Shape, CpuTarget, int], Plan]] = {"cpu_fused": schedule_cpu_fused}
+CPU: dict[str, Callable[[Mechanism, Shape, CpuTarget, int], Plan]] = {"cpu_fused": schedule_cpu_fused}
+ASCEND: dict[str, Callable[[Mechanism, Shape, NpuTarget, int], Plan]] = {"hajax": schedule_hajax}
 
-__all__ = ["SCHEDULES", "schedule_cpu_fused"]
+__all__ = ["ASCEND", "CPU", "schedule_cpu_fused", "schedule_hajax"]

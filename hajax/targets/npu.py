@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import functools
+import hashlib
 import re
 from collections.abc import Callable, Mapping
 from importlib import resources
@@ -74,6 +75,12 @@ class NpuTarget:
     pj_per_ub_byte: float
     static_watts: float
     costs: Mapping[str, tuple[float, float]] = dataclasses.field(hash=False)
+
+    @property
+    def fingerprint(self) -> str:
+        """The name and a digest of all values: equal for equal chips on any machine."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)} | {"costs": sorted(self.costs.items())}
+        return f"{self.name}-{hashlib.sha256(repr(sorted(values.items())).encode()).hexdigest()[:8]}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

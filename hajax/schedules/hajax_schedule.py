@@ -1,0 +1,36 @@
+"""hajax's own schedule: whole heads on cores, one launch, the cube dataflow, stages of different chunks side by side."""
+
+from hajax import graph
+from hajax.lowering import cube_scalar
+from hajax.lowering.assembler import Constants, Dims
+from hajax.mechanisms import Mechanism
+from hajax.passes.heads_to_cores import Kind
+from hajax.passes.rewrite import HAJAX_RULES, rewrite
+from hajax.plans import Plan, Shape
+from hajax.plans.program import Program
+from hajax.schedules.ascend import CHUNK, Form, schedule
+from hajax.targets import NpuTarget
+
+
+def schedule_hajax(mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int) -> Plan:
+    """rewrite (cube dataflow) -> mapping -> lowering -> pipeline -> buffers -> sync."""
+    _, notes = rewrite(graph.build(mechanism, CHUNK, shape.key_dim, shape.value_dim), HAJAX_RULES)
+    return schedule("hajax", mechanism, shape, target, version, _form(mechanism), notes)
+
+
+def _form(mechanism: Mechanism) -> Form:
+    if mechanism.strengths != 1:
+        raise ValueError(f"mechanism: schedule hajax has no lowering for separate erase and write strengths ({mechanism.name})")
+    if mechanism.decay == "per_channel":
+        raise ValueError(f"mechanism: schedule hajax has no lowering for {mechanism.name} yet")
+    return _SCALAR[mechanism.delta]
+
+
+def _scalar(delta: bool) -> Form:
+    def build(dims: Dims, constants: Constants, kind: Kind) -> Program:
+        return cube_scalar.build(dims, constants, delta=delta, kind=kind)
+
+    return Form(build, pairs=True, shares_keys=True, slot_bytes=lambda dims: cube_scalar.slot_bytes(dims, delta))
+
+
+_SCALAR = {delta: _scalar(delta) for delta in (False, True)}
