@@ -1,29 +1,25 @@
-"""Which steps of a section must come before which others, byte by byte.
+"""Which steps of a section must come before which others, by blocks of 32 bytes.
 
 What a body means is what it does chunk after chunk: of one chunk the stages in turn, of one stage the steps in list order.
 """
 
-import functools
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from hajax.plans.footprint import Dims, footprint
+from hajax.passes.block_masks import block_masks
+from hajax.plans.footprint import UNIT, VECTOR, Dims
 from hajax.plans.program import LOAD, STATE, Buffer, Program, Step
 
 Place = tuple[str, int]  # a buffer and its version, or a memory and 0
-Area = tuple[Place, int, int, bool]  # a place, start, end, written
+Area = tuple[Place, int, bool]  # a place, its blocks as bits, written
 Section = Literal["setup", "body", "finish"]
 Definition = tuple[int, int]  # who wrote a piece: (step of the lowered body, chunk); (-1, ...) for the other sections
 
 
-_footprint = functools.lru_cache(maxsize=4096)(footprint)  # every pass asks for that of every step
-
-
 @dataclass(frozen=True, slots=True)
 class Touches:
-    """What a step reads and writes: (place, mask), with a bit for every piece into which all the accesses cut a place."""
+    """What a step reads and writes: each place once, with its blocks as bits."""
 
     reads: tuple[tuple[Place, int], ...]
     writes: tuple[tuple[Place, int], ...]
@@ -47,21 +43,21 @@ def version(buffer: Buffer, step: Step, section: Section) -> int:
     return int(step.last) if section == "setup" else step.stage & 1
 
 
-def areas(steps: Sequence[Step], buffers: Sequence[Buffer], dims: Dims, section: Section = "body") -> list[list[Area]]:
-    """What each step touches, by buffer and version as they are within one iteration of a body."""
-    named = {buffer.name: buffer for buffer in buffers}
+def areas(steps: Sequence[Step], program: Program, dims: Dims, section: Section = "body") -> list[list[Area]]:
+    """What each of these steps touches, by buffer and version as they are within one iteration of a body."""
+    named = {buffer.name: buffer for buffer in program.buffers}
     found = []
     for step in steps:
         touched: list[Area] = []
-        for access in _footprint(step, dims):
-            buffer = _named(named, access.buffer, step)
-            end = min(access.end, buffer.bytes) if step.index else access.end  # a reduced mask may leave out the end
-            if access.start < 0 or end > buffer.bytes:
+        lanes = program.masks[step.index] if step.opcode in VECTOR else (0, 0)
+        for name, blocks, write in block_masks(step, dims, lanes):
+            buffer = _named(named, name, step)
+            if blocks.bit_length() * UNIT > -(-buffer.bytes // UNIT) * UNIT:
                 raise ValueError(
-                    f"step {step.label or step.opcode!r}: expected bytes of {buffer.name} within 0 .. {buffer.bytes}, "
-                    f"got {access.start} .. {end}"
+                    f"step {step.label or step.opcode!r}: expected bytes of {name} within 0 .. {buffer.bytes}, "
+                    f"got some up to {blocks.bit_length() * UNIT}"
                 )
-            touched.append(((buffer.name, version(buffer, step, section)), access.start, end, access.write))
+            touched.append(((name, version(buffer, step, section)), blocks, write))
         found.append(touched)
     return found
 
@@ -70,23 +66,16 @@ def of_program(program: Program, dims: Dims) -> list[list[Area]]:
     """Areas of all steps: of setup, then of the body, then of finish."""
     sections: tuple[tuple[Section, tuple[Step, ...]], ...]
     sections = (("setup", program.setup), ("body", program.body), ("finish", program.finish))
-    return [step for section, steps in sections for step in areas(steps, program.buffers, dims, section)]
+    return [step for section, steps in sections for step in areas(steps, program, dims, section)]
 
 
 def touches(touched: Sequence[Sequence[Area]]) -> list[Touches]:
-    """The areas of all steps as masks."""
-    cuts: dict[Place, set[int]] = {}
-    for step in touched:
-        for place, start, end, _ in step:
-            cuts.setdefault(place, set()).update((start, end))
-    sorted_cuts = {place: sorted(ends) for place, ends in cuts.items()}
+    """The areas of each step, put together."""
     found = []
     for step in touched:
         masks: tuple[dict[Place, int], dict[Place, int]] = ({}, {})
-        for place, start, end, write in step:
-            at = sorted_cuts[place]
-            mask = (1 << bisect_left(at, end)) - (1 << bisect_left(at, start))
-            masks[write][place] = masks[write].get(place, 0) | mask
+        for place, blocks, write in step:
+            masks[write][place] = masks[write].get(place, 0) | blocks
         found.append(Touches(tuple(masks[0].items()), tuple(masks[1].items())))
     return found
 
@@ -130,19 +119,17 @@ def unpipelined(body: Sequence[Step]) -> tuple[Step, ...]:
     return tuple(sorted(body, key=lambda step: -step.stage))
 
 
-def require_versions(body: Sequence[Step], buffers: Sequence[Buffer], dims: Dims) -> None:
+def require_versions(body: Sequence[Step], program: Program, dims: Dims) -> None:
     """Raises ValueError when a chunk's first stage would overwrite what the last stage of the chunk before still uses."""
-    used: dict[tuple[str, int, bool], list[tuple[int, int]]] = {}
-    for step, touched in zip(body, areas(body, buffers, dims), strict=True):
-        for place, start, end, write in touched:
-            used.setdefault((place[0], step.stage, write), []).append((start, end))
-    for buffer in buffers:
-        if buffer.versions == 2:
-            continue
-        for written in (LOAD, STATE):
-            mine = used.get((buffer.name, written, True), ())
-            theirs = [area for write in (False, True) for area in used.get((buffer.name, STATE - written, write), ())]
-            if any(start < end2 and start2 < end for start, end in mine for start2, end2 in theirs):
+    used: dict[tuple[str, int, bool], int] = {}
+    for step, touched in zip(body, areas(body, program, dims), strict=True):
+        for (name, _), blocks, write in touched:
+            used[name, step.stage, write] = used.get((name, step.stage, write), 0) | blocks
+    for buffer in program.buffers:
+        for written in (LOAD, STATE) if buffer.versions == 1 else ():
+            other = STATE - written
+            theirs = used.get((buffer.name, other, False), 0) | used.get((buffer.name, other, True), 0)
+            if used.get((buffer.name, written, True), 0) & theirs:
                 raise ValueError(
                     f"buffer {buffer.name}: expected versions=2, got {buffer.versions}: stages {LOAD} and {STATE} both use it "
                     "and two chunks are between them"
@@ -158,7 +145,7 @@ def check_dataflow(program: Program, dims: Dims, lowered: Sequence[Step] | None 
     numbers = _match(original, program.body)
     by_chunk = sorted(range(len(original)), key=lambda number: original[number].stage)
     found = of_program(replace(program, body=original), dims)
-    cut = touches([[((name, 0), start, end, write) for (name, _), start, end, write in step] for step in found])
+    cut = touches([[((name, 0), blocks, write) for (name, _), blocks, write in step] for step in found])
     alternating = frozenset(buffer.name for buffer in program.buffers if buffer.versions == 2)
     for chunks in range(1, 2 * program.stages):
         reference = [(number, chunk) for chunk in range(chunks) for number in by_chunk]
@@ -170,11 +157,11 @@ def check_dataflow(program: Program, dims: Dims, lowered: Sequence[Step] | None 
         ]
         wanted, got = (_simulate(program, original, cut, alternating, order, chunks) for order in (reference, emitted))
         for key in sorted(wanted):
-            if wanted[key] != got[key]:
+            if wanted[key] != got.get(key):
                 who = "setup or finish" if key[0] < 0 else f"step {key[0]} ({original[key[0]].label or original[key[0]].opcode})"
                 raise ValueError(
                     f"{who} of chunk {key[1]} of {chunks}: expected to read what {_tell(original, wanted[key])} wrote, "
-                    f"got {_tell(original, got[key])}"
+                    f"got {_tell(original, got.get(key, []))}"
                 )
 
 
@@ -209,19 +196,21 @@ def _simulate(
     alternating: frozenset[str],
     order: Sequence[tuple[int, int]],
     chunks: int,
-) -> dict[tuple[int, int], list[Definition]]:
-    """Who wrote the pieces that each (step, chunk) of the body reads, setup as (-2, 0), finish as (-1, chunks - 1)."""
-    memory: dict[tuple[str, int, int], Definition] = {}
-    seen: dict[tuple[int, int], list[Definition]] = {}
+) -> dict[tuple[int, int], list[tuple[str, Definition, int]]]:
+    """Who wrote the blocks that each (step, chunk) of the body reads, setup as (-2, 0), finish as (-1, chunks - 1)."""
+    memory: dict[tuple[str, int], dict[Definition, int]] = {}  # by buffer and version: the blocks that are somebody's
+    seen: dict[tuple[int, int], list[tuple[str, Definition, int]]] = {}
 
     def touch(at: int, who: Definition, key: tuple[int, int], odd: int) -> None:
         step = cut[at]
         for (name, _), mask in step.reads:
-            turn = odd if name in alternating else 0
-            seen.setdefault(key, []).extend(memory.get((name, turn, piece), (-1, -1)) for piece in _bits(mask))
+            holds = memory.get((name, odd if name in alternating else 0), {})
+            found = [(name, their, blocks & mask) for their, blocks in holds.items() if blocks & mask]
+            seen.setdefault(key, []).extend(sorted(found))
         for (name, _), mask in step.writes:
-            turn = odd if name in alternating else 0
-            memory.update(((name, turn, piece), who) for piece in _bits(mask))
+            place = (name, odd if name in alternating else 0)
+            kept = {their: blocks & ~mask for their, blocks in memory.get(place, {}).items() if blocks & ~mask}
+            memory[place] = {**kept, who: kept.get(who, 0) | mask}
 
     for number, step in enumerate(program.setup):
         touch(number, (-1, number), (-2, 0), int(step.last))
@@ -234,10 +223,6 @@ def _simulate(
     return seen
 
 
-def _bits(mask: int) -> list[int]:
-    return [at for at in range(mask.bit_length()) if mask >> at & 1]
-
-
-def _tell(body: Sequence[Step], seen: Sequence[Definition]) -> str:
-    named = {f"{body[number].label or body[number].opcode} of chunk {at}" for number, at in seen if number >= 0}
+def _tell(body: Sequence[Step], seen: Sequence[tuple[str, Definition, int]]) -> str:
+    named = {f"{body[number].label or body[number].opcode} of chunk {at}" for _, (number, at), _ in seen if number >= 0}
     return ", ".join(sorted(named)) or "setup"

@@ -24,7 +24,7 @@ def pipeline(program: Program, dims: Dims, target: NpuTarget) -> tuple[Program, 
 
     Without an order that fits and is faster, stages follow one another: the last one first.
     """
-    require_versions(program.body, program.buffers, dims)
+    require_versions(program.body, program, dims)
     base = dataclasses.replace(program, body=unpipelined(program.body))
     if not base.body:
         return base, Note("pipeline", "nothing to order", "", "")

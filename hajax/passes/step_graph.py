@@ -23,7 +23,7 @@ class StepGraph:
         self.depth = target.queue_depth
         self.issue = target.issue_cycles + target.argument_cycles
         self.costs: list[StepCost] = [step_cost(step, dims, target) for step in steps]
-        touched = touches(areas(steps, base.buffers, dims))
+        touched = touches(areas(steps, base, dims))
         found = edges(touched)
         self.before = [tuple(sorted((*a, *b))) for a, b in zip(found.true, found.other, strict=True)]
         self.after: list[list[int]] = [[] for _ in steps]

@@ -6,9 +6,9 @@ A flag carries all that its pipe knows, so later ones are often not needed. A se
 import dataclasses
 from collections.abc import Sequence
 
-from hajax.passes.dependencies import Area, Edges, Place, Section, areas, edges, touches
+from hajax.passes.dependencies import Area, Edges, Section, areas, edges, touches
 from hajax.plans import Note
-from hajax.plans.footprint import Dims, pipe
+from hajax.plans.footprint import UNIT, Dims, pipe
 from hajax.plans.program import Buffer, Flag, Program, Step
 from hajax.targets import NpuTarget
 
@@ -67,13 +67,12 @@ def placed_areas(steps: Sequence[Step], program: Program, dims: Dims, section: S
     """What each step touches of the memories; of an alternating buffer, the version that it has in even iterations."""
     named = {buffer.name: buffer for buffer in program.buffers}
     found = []
-    for touched in areas(steps, program.buffers, dims, section):
+    for touched in areas(steps, program, dims, section):
         placed: list[Area] = []
-        for (name, version), start, end, write in touched:
+        for (name, version), blocks, write in touched:
             buffer = named[name]
             base = _address(buffer) + (program.slot_bytes[buffer.space] if version else 0)
-            place: Place = (buffer.space, 0)
-            placed.append((place, base + start, base + end, write))
+            placed.append(((buffer.space, 0), blocks << base // UNIT, write))
         found.append(placed)
     return found
 

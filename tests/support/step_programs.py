@@ -10,11 +10,12 @@ from hajax.targets import npu
 DIMS = Dims(chunk=64, key_dim=128)
 CHIP = npu.load("ascend310p1")
 PIPES = ("MTE2", "MTE1", "M", "V", "MTE3")
+ALL_LANES = ((1 << 64) - 1, (1 << 64) - 1)
 FRACTAL = {"L1": 512, "L0A": 512, "L0B": 512, "L0C": 1024, "UB": 512}
 
 
 def program_of(body, buffers, setup=(), finish=(), stages=3):
-    return Program(1, 128, tuple(buffers), tuple(setup), tuple(body), tuple(finish), ((0, 0),), (1.0,), {}, stages=stages)
+    return Program(1, 128, tuple(buffers), tuple(setup), tuple(body), tuple(finish), (ALL_LANES,), (1.0, 2.0), {}, stages=stages)
 
 
 def step_of(kind, draw, stage):
