@@ -54,13 +54,14 @@ def _products(step: Step, memory: Memory, odd: bool, first: Product, count: int,
     strides = ((step.p[4] * _HALF, k * _HALF, _HALF, 32, 2), (step.p[5] * _HALF, n * _HALF, _HALF, 2, 32))
     a = memory.view(step.src0, odd, np.float16, (count, m, k, _SIDE, _SIDE), strides[0], first.src0 * _HALF)
     b = memory.view(step.src1, odd, np.float16, (count, k, n, _SIDE, _SIDE), strides[1], first.src1 * _HALF)
-    result = (step.p[3] * _FULL, _FULL, 64, m * _FULL, 4)
-    c = memory.view(step.dst, odd, np.float32, (count, m, _SIDE, n, _SIDE), result, first.dst * _FULL)
+    result = (step.p[3] * _FULL, m * _FULL, 64, 4)
+    c = memory.view(step.dst, odd, np.float32, (count, n, m * _SIDE, _SIDE), result, first.dst * _FULL)
 
     def meaning(_: Spot) -> None:
-        left = a.transpose(0, 1, 3, 2, 4).astype(_FLOAT).reshape(count, m * _SIDE, k * _SIDE)
-        right = b.transpose(0, 1, 3, 2, 4).astype(_FLOAT).reshape(count, k * _SIDE, n * _SIDE)
-        product = np.matmul(left, right).reshape(c.shape)
+        # A column of fractals at a time, as they lie in L0C: larger products would wake BLAS's threads for too little work.
+        left = a.transpose(0, 1, 3, 2, 4).astype(_FLOAT).reshape(count, 1, m * _SIDE, k * _SIDE)
+        right = b.transpose(0, 2, 1, 3, 4).astype(_FLOAT).reshape(count, n, k * _SIDE, _SIDE)
+        product = np.matmul(left, right)
         c[...] = product if overwrites else c + product
 
     return meaning
