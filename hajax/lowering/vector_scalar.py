@@ -22,9 +22,10 @@ from hajax.plans.program import LOAD, STATE, Operand, Program
 STATE_SCALE = 16.0  # the state is kept times this (numerics A4: its low parts stay above fp16's subnormals)
 KEY_SCALE = 64.0  # likewise scaled keys, where they are multiplied before the state is read
 SLICE = 32  # fractals of the state that are updated at a time
-DENSE_ROWS = 4  # row blocks of a slice of a dense state
 
-Order = Literal["planned", "definition"]
+# "definition": the state's update stands before what reads the state for the output, so that a second version of it exists, in
+# UB or, "spilled", in GM. "planned": it is last and in place.
+Order = Literal["planned", "definition", "spilled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class _Form:
     parts: Parts  # in L1, column blocks
     state_scale: float
     reordered: bool
+    slice: int
 
 
 def build(
@@ -86,8 +88,7 @@ def build(
 ) -> Program:
     """The program of one item of one head.
 
-    layouts: of each vector operator, or of chains. order "definition": the state's update before what reads it for the output,
-    so that two versions of it exist. reordered False: A (diag(e^G) K) and A V first, then the state's read.
+    layouts: of each vector operator, or of chains. reordered False: A (diag(e^G) K) and A V first, then the state's read.
     """
     if dims.heads != 1 or dims.chunk != 64:
         raise ValueError(f"dims: expected 1 head and chunks of 64, got {dims.heads} and {dims.chunk}")
@@ -97,7 +98,8 @@ def build(
     sums = place_sums(asm)
     system = place_system(asm)
     zero_above(asm, system)
-    form = _place(asm, layouts if isinstance(layouts, Layouts) else layouts_of(layouts or {}), system, state_scale, reordered)
+    chosen = layouts if isinstance(layouts, Layouts) else layouts_of(layouts or {})
+    form = _place(asm, chosen, system, state_scale, reordered, SLICE if order != "spilled" else SLICE // 2)
     _load_state(form)
 
     asm.section = "body"  # the state of chunk c before the loads of chunk c + 2, which take the same versions
@@ -105,7 +107,7 @@ def build(
     if order == "planned":
         _advance(form)
     else:
-        _advance_by_definition(form)
+        _advance_by_definition(form, spilled=order == "spilled")
     in_l1 = gates.lower_diagonals(asm, raw, diagonals)
     right = load(asm, "B", in_l1, size=4 * dims.rows, flags=TRANSPOSE, label="gate diagonals")
     _, ratios = gates.lower_ratios(asm, basics, right)
@@ -125,7 +127,7 @@ def _tensor(name: str) -> int:
     return int(abi.table("tensors")[name])
 
 
-def _place(asm: Assembler, layouts: Layouts, system: System, state_scale: float, reordered: bool) -> _Form:
+def _place(asm: Assembler, layouts: Layouts, system: System, state_scale: float, reordered: bool, slice_: int) -> _Form:
     dims = asm.dims
     tiles = [asm.buffer(name, "L1", dims.rows * dims.keys * HALF, versions=2) for name in ("key", "query")]
     value = asm.buffer("value", "UB" if reordered else "L1", dims.rows * dims.values * HALF, versions=2)
@@ -134,7 +136,7 @@ def _place(asm: Assembler, layouts: Layouts, system: System, state_scale: float,
     count = dims.keys * dims.values
     state = asm.buffer("state", "UB", count * FULL, kept=True)
     parts = parts_in_l1(asm, "state", count, kept=True)
-    return _Form(asm, layouts, inputs, value, system, factors, state, parts, state_scale, reordered)
+    return _Form(asm, layouts, inputs, value, system, factors, state, parts, state_scale, reordered, slice_)
 
 
 def _load_inputs(form: _Form) -> None:
@@ -186,11 +188,12 @@ class _Slice:
 def _slices(form: _Form) -> list[_Slice]:
     keys, values = form.asm.dims.keys, form.asm.dims.values
     if form.layouts.state == "blocked":
-        width = max(1, SLICE // keys)
+        width = max(1, form.slice // keys)
         starts = range(0, values, width)
         return [_Slice(0, keys, start, min(width, values - start), start * keys * FULL) for start in starts]
-    starts = range(0, keys, DENSE_ROWS)
-    return [_Slice(start, min(DENSE_ROWS, keys - start), 0, values, start * values * FULL) for start in starts]
+    height = max(1, form.slice // values)
+    starts = range(0, keys, height)
+    return [_Slice(start, min(height, keys - start), 0, values, start * values * FULL) for start in starts]
 
 
 def _parts_of(form: _Form, part: _Slice) -> Parts:
@@ -227,10 +230,10 @@ def _advance(form: _Form) -> None:
         _update_slice(form, update, part)
 
 
-def _advance_by_definition(form: _Form) -> None:
+def _advance_by_definition(form: _Form, *, spilled: bool) -> None:
     """Parts, correction, a second version of the state, then what reads the first one for the output."""
     asm = form.asm
-    rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
+    rows, values = asm.dims.rows, asm.dims.values
     _split_state(form)
     if form.reordered:
         key_read = asm.buffer("K S", "L0C", rows * values * FULL)
@@ -239,15 +242,49 @@ def _advance_by_definition(form: _Form) -> None:
     else:
         x = _correct_with_keys(form)
     update = _written(form, x)
-    following = asm.buffer("next state", "UB", keys * values * FULL)
-    for part in _slices(form):
-        tile = _fetch_slice(form, update, part)
-        _decay(form, tile, part)
-        _copy(form, at(following, part.offset), tile.place, part.repeats, "next state")
+    following = _spill(form, update) if spilled else _following(form, update)
     query_read = asm.buffer("Q S", "L0C", rows * values * FULL)
     _read(form, (("Q", form.inputs.queries[0], query_read),))
     _output(form, x, query_read)
-    _copy(form, form.state, following, keys * values * 4, "state")
+    if spilled:
+        _fetch_back(form, following)
+    else:
+        _copy(form, form.state, following, asm.dims.keys * values * 4, "state")
+
+
+def _following(form: _Form, update: Operand) -> Operand:
+    """The next state beside this one."""
+    asm = form.asm
+    following = asm.buffer("next state", "UB", asm.dims.keys * asm.dims.values * FULL)
+    for part in _slices(form):
+        into = Tile(at(following, part.offset), part.rows, part.columns, form.layouts.state)
+        _decay(form, _fetch_slice(form, update, part, into), part)
+    return following
+
+
+def spill_bytes(dims: Dims) -> int:
+    """Of the workspace, for a head and chunk, in the order "spilled"."""
+    return dims.keys * dims.values * FULL
+
+
+def _spill(form: _Form, update: Operand) -> Operand:
+    """The next state to GM through one window, which orders what goes out before what comes back."""
+    asm, parts = form.asm, _slices(form)
+    window = asm.buffer("spilled state", "UB", max(part.rows * part.columns for part in parts) * FULL)
+    for part in parts:
+        tile = _fetch_slice(form, update, part, Tile(window, part.rows, part.columns, form.layouts.state))
+        _decay(form, tile, part)
+        asm.emit(
+            "workspace_from_ub", src0=window, size=tile.repeats * 8, constant=part.offset // UNIT, label="spilled state out"
+        )
+    return window
+
+
+def _fetch_back(form: _Form, window: Operand) -> None:
+    for part in _slices(form):
+        size = part.repeats * 8
+        form.asm.emit("workspace_to_ub", window, size=size, constant=part.offset // UNIT, label="spilled state in")
+        _copy(form, at(form.state, part.offset), window, part.repeats, "state")
 
 
 def _read(form: _Form, reads: tuple[tuple[str, Operand, Operand], ...]) -> None:
@@ -369,9 +406,10 @@ def _output(form: _Form, x: Tile, query_read: Operand) -> None:
     asm.emit("rows_from_ub", src0=staged, count=values, p=place, label="o")
 
 
-def _fetch_slice(form: _Form, update: Operand, part: _Slice) -> Tile:
-    source = at(update, (part.column * form.asm.dims.keys + part.row) * FULL)
-    return fetch(form.asm, source, part.rows, part.columns, form.layouts.state, pitch=form.asm.dims.keys, label="state slice")
+def _fetch_slice(form: _Form, update: Operand, part: _Slice, into: Tile | None = None) -> Tile:
+    keys, layout = form.asm.dims.keys, form.layouts.state
+    source = at(update, (part.column * keys + part.row) * FULL)
+    return fetch(form.asm, source, part.rows, part.columns, layout, pitch=keys, into=into, label="state slice")
 
 
 def _decay(form: _Form, tile: Tile, part: _Slice) -> None:

@@ -1,39 +1,39 @@
 """A chunk's system and scores on the vector unit: products of keys and queries times decay ratios, split, to L1.
 
-Blocked they stay the packed lower triangles of fractals that the cube leaves. Dense, a row of 64 scores is a repeat, of which
-the row blocks' masks take what is not above the diagonal.
+Blocked they stay the packed lower triangles of fractals that the cube leaves; dense, with zeros above the diagonal's blocks.
 """
 
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
 from hajax.lowering.system import Inputs, System, scale_scores, score_products
 from hajax.lowering.tiles import Parts, vector
-from hajax.lowering.vector_tiles import LANES, TO_BLOCKED, TO_DENSE, Layout, Tile, lanes_mask, split_tile
+from hajax.lowering.vector_tiles import LANES, TO_BLOCKED, TO_DENSE, Layout, Tile, split_tile, subtract
 from hajax.plans.program import MAP, Operand
 
-ROW = 256  # bytes of a dense row of 64 fp32
+ROW = 256  # bytes of a dense row of 64 fp32: one repeat
 
 
 def lower_vector_scores(asm: Assembler, inputs: Inputs, ratios: Operand, system: System, layout: Layout) -> None:
     """Map steps: N = -(ratio o K K^T) and scale o ratio o Q K^T."""
     asm.stage = MAP
     assert asm.dims.heads == 1 and asm.dims.chunk == LANES
-    count = 2 * asm.dims.triangle
     if layout == "blocked":
         scaled = scale_scores(asm, inputs, ratios)
-        split_tile(asm, Tile(scaled, count, 1, "blocked"), system.triangles, label="triangles")
+        split_tile(asm, Tile(scaled, 2 * asm.dims.triangle, 1, "blocked"), system.triangles, label="triangles")
         return
-    dense = _dense(asm, ratios, "ratios")
+    repeats = asm.dims.chunk
+    factors = _dense(asm, ratios, "ratios")
     pair = score_products(asm, inputs)[0]
     for kind, (name, scalar) in enumerate((("system", asm.scalar(-1.0)), ("scores", 0))):
         scores = _dense(asm, pair[kind], name)
-        _by_rows(asm, "muls32", (scores, scores), (ROW, ROW), scalar=scalar, label=name)
-        _by_rows(asm, "mul32", (scores, scores, dense), (ROW, ROW, ROW), label=name)
+        vector(asm, "muls32", scores, scores, repeats=repeats, scalar=scalar, label=name)
+        vector(asm, "mul32", scores, scores, factors, repeats=repeats, label=name)
         _split(asm, scores, system.triangles.from_fractal(kind * asm.dims.triangle), name)
 
 
 def _dense(asm: Assembler, triangle: Operand, label: str) -> Operand:
     """Row after row: a repeat takes eight rows of half a fractal."""
     found = asm.buffer(f"{label} dense:UB", "UB", asm.dims.chunk * ROW)
+    vector(asm, "dup32", found, repeats=asm.dims.chunk, scalar=asm.scalar(0.0), label=f"{label} {TO_DENSE}")
     for row in range(asm.dims.rows):
         for octet in range(2):
             for half in (0, UNIT):
@@ -46,25 +46,13 @@ def _dense(asm: Assembler, triangle: Operand, label: str) -> Operand:
     return found
 
 
-def _by_rows(
-    asm: Assembler, opcode: str, operands: tuple[Operand, ...], bytes_a_row: tuple[int, ...], *, label: str, scalar: int = 0
-) -> None:
-    """One instruction for each block of 16 rows."""
-    for row in range(asm.dims.rows):
-        moved = [at(operand, row * 16 * size) for operand, size in zip(operands, bytes_a_row, strict=True)]
-        strides = [size // UNIT for size in bytes_a_row] + [0] * (3 - len(moved))
-        mask = lanes_mask(asm, 16 * (row + 1))
-        vector(
-            asm, opcode, *moved, repeats=16, strides=(strides[0], strides[1], strides[2]), mask=mask, scalar=scalar, label=label
-        )
-
-
 def _split(asm: Assembler, scores: Operand, target: Parts, label: str) -> None:
-    half_row = ROW // 2
+    """Both parts to L1, fractal by fractal of the lower triangle."""
+    half_row, repeats = ROW // 2, asm.dims.chunk
     for part in (0, 1):
         name = f"{label} {'low' if part else 'high'}"
-        staged = asm.buffer(f"{name}:UB", "UB", asm.dims.chunk * half_row)
-        _by_rows(asm, "to16", (staged, scores), (half_row, ROW), label=name)
+        staged = asm.buffer(f"{name}:UB", "UB", repeats * half_row)
+        vector(asm, "to16", staged, scores, repeats=repeats, strides=(4, 8, 0), label=name)
         for row in range(asm.dims.rows):
             for column in range(row + 1):
                 place = at(target.part(part), (row * (row + 1) // 2 + column) * HALF)
@@ -72,6 +60,4 @@ def _split(asm: Assembler, scores: Operand, target: Parts, label: str) -> None:
                 gap = half_row // UNIT - 1
                 asm.emit("ub_to_l1", place, source, count=16, size=1, p=(gap, 0, 0, 0), label=f"{name} {TO_BLOCKED}")
         if part == 0:
-            _by_rows(
-                asm, "axpy16", (scores, staged), (ROW, half_row), scalar=asm.scalar(-1.0), label=f"{label} less its high part"
-            )
+            subtract(asm, scores, staged, repeats, label=f"{label} less its high part")

@@ -13,7 +13,7 @@ from hajax.plans.program import Operand
 
 Layout = Literal["blocked", "dense"]
 LANES = 64  # of fp32 in a repeat
-STRIDE_LIMIT = 255
+DENSE_ROWS = 2  # row blocks of a tile that are made dense at once
 TO_DENSE, TO_BLOCKED = "to dense", "to blocked"  # at the end of the labels of steps that only rearrange
 
 
@@ -52,31 +52,49 @@ def fetch(
     label: str,
     pitch: int | None = None,
     by_rows: bool = False,
+    into: Tile | None = None,
 ) -> Tile:
-    """A tile of L0C as fp32. pitch: fractals between its column blocks there; by_rows: it lies there row block by row block."""
-    tile = new_tile(asm, label, rows, columns, "blocked")
-    if by_rows:
+    """A tile of L0C as fp32, to new room when none is given.
+
+    pitch: fractals between its column blocks there; by_rows: it lies there row block by row block.
+    """
+    pitch = rows if pitch is None else pitch
+    found = into or new_tile(asm, label, rows, columns, layout)
+    if layout == "dense":
+        for first in range(0, rows, DENSE_ROWS):
+            _dense_rows(asm, source, found, first, min(DENSE_ROWS, rows - first), pitch, by_rows, label)
+    elif by_rows:
         for row in range(rows):
-            place = at(tile.place, row * FULL)
+            place = at(found.place, row * FULL)
             asm.emit("c_to_ub32", place, at(source, row * columns * FULL), count=columns, size=1, p=(0, rows - 1), label=label)
-    elif pitch is None or pitch == rows:
-        asm.emit("c_to_ub32", tile.place, source, size=rows * columns, label=label)
+    elif pitch == rows:
+        asm.emit("c_to_ub32", found.place, source, size=rows * columns, label=label)
     else:
-        asm.emit("c_to_ub32", tile.place, source, count=columns, size=rows, p=(pitch - rows, 0), label=label)
-    return _dense(asm, tile, label) if layout == "dense" else tile
-
-
-def _dense(asm: Assembler, tile: Tile, label: str) -> Tile:
-    """The tile row after row: a repeat takes 8 columns of each column block of a row."""
-    found = new_tile(asm, label, tile.rows, tile.columns, "dense")
-    assert tile.columns * 8 <= LANES and tile.rows * 32 <= STRIDE_LIMIT
-    mask = lanes_mask(asm, tile.columns * 8)
-    for half in (0, UNIT):
-        vector(
-            asm, "muls32", at(found.place, half), at(tile.place, half), repeats=tile.rows * 16, scalar=asm.scalar(1.0), mask=mask,
-            blocks=(2, tile.rows * 32, 0), strides=(2 * tile.columns, 2, 0), label=f"{label} {TO_DENSE}",
-        )  # fmt: skip
+        asm.emit("c_to_ub32", found.place, source, count=columns, size=rows, p=(pitch - rows, 0), label=label)
     return found
+
+
+def _dense_rows(
+    asm: Assembler, source: Operand, found: Tile, first: int, rows: int, pitch: int, by_rows: bool, label: str
+) -> None:
+    """Some row blocks of a dense tile, by way of fractals in UB: a repeat takes 8 columns of each column block of a row."""
+    columns = found.columns
+    assert columns * 8 <= LANES
+    staged = asm.buffer(f"{label} fractals:UB", "UB", rows * columns * FULL)
+    if by_rows:
+        asm.emit("c_to_ub32", staged, at(source, first * columns * FULL), size=rows * columns, label=label)
+        pieces = [(row, 1) for row in range(rows)]
+    else:
+        asm.emit("c_to_ub32", staged, at(source, first * FULL), count=columns, size=rows, p=(pitch - rows, 0), label=label)
+        pieces = [(0, rows)]
+    for row, height in pieces:
+        place, fractals = at(found.place, (first + row) * columns * FULL), at(staged, row * columns * FULL)
+        for half in (0, UNIT):
+            vector(
+                asm, "muls32", at(place, half), at(fractals, half), repeats=height * 16, scalar=asm.scalar(1.0),
+                mask=lanes_mask(asm, columns * 8), blocks=(2, height * 32, 0), strides=(2 * columns, 2, 0),
+                label=f"{label} {TO_DENSE}",
+            )  # fmt: skip
 
 
 def scale_rows(asm: Assembler, opcode: str, target: Tile, source: Tile, factors: Operand, *, label: str) -> None:
