@@ -68,7 +68,7 @@ def place_basics(asm: Assembler) -> Basics:
         staged,
         [w for t in range(rows) for w in ((start_upper - t, rows), (start_strict - t, rows), (0, 1))],
     )
-    loose = [-np.eye(16, dtype=np.float16), one, np.tril(one), *_selector()]
+    loose = [-np.eye(16, dtype=np.float16), one, np.tril(one), *selector_fractals()]
     source = asm.buffer("basics", "L1", len(loose) * HALF, kept=True)
     asm.emit("constant_to_l1", source, constant=asm.constants.place(np.stack(loose)), size=len(loose) * HALF // UNIT, first=True)
     left = asm.buffer("basics:A", "L0A", 3 * HALF, kept=True)
@@ -85,7 +85,8 @@ def _windows(asm: Assembler, name: str, staged: Operand, windows: list[tuple[int
     return target
 
 
-def _selector() -> list[np.ndarray]:
+def selector_fractals() -> list[np.ndarray]:
+    """Right operands: fractal f spreads columns 2 f and 2 f + 1 over eight lanes each."""
     fractals = []
     for f in range(8):
         fractal = np.zeros((16, 16), np.float16)
