@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from hajax import models as models
     from hajax._jit import jit as jit
     from hajax._plan import plan as plan
+    from hajax._profile import profile as profile
     from hajax.ops import causal_conv1d as causal_conv1d
     from hajax.ops import gated_delta_rule as gated_delta_rule
     from hajax.ops import gated_delta_rule_step as gated_delta_rule_step
@@ -36,6 +37,7 @@ _HOMES = {
     "linear_attention": "hajax.ops",
     "models": "",
     "plan": "hajax._plan",
+    "profile": "hajax._profile",
     "use": "hajax.ops",
 }
 

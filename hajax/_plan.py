@@ -3,7 +3,7 @@
 from hajax import abi, backends, planner
 from hajax.mechanisms import MECHANISMS, Mechanism
 from hajax.plans import Plan, Shape
-from hajax.targets import CpuTarget
+from hajax.targets import CpuTarget, NpuTarget, npu
 
 
 def plan(
@@ -16,13 +16,15 @@ def plan(
     sequences: int = 1,
     key_dim: int = 128,
     value_dim: int = 128,
-    dtype: str = "float32",
+    dtype: str | None = None,
     output_dtype: str | None = None,
-    target: str | CpuTarget = "cpu",
-    schedule: str = "cpu_fused",
+    target: str | CpuTarget | NpuTarget = "cpu",
+    schedule: str | None = None,
 ) -> Plan:
-    """The plan for `batch` rows of `tokens` tokens with `sequences` sequences each, on `target` ("cpu" is the machine at hand).
+    """The plan for `batch` rows of `tokens` tokens with `sequences` sequences each, on `target`.
 
+    target: "cpu" is the machine at hand; "ascend310p1" and the like are chips; dtype: float32 on a CPU, float16 on a chip, which
+    takes nothing else; schedule: the target's own when None.
     Raises ValueError naming the argument, what was expected and what came.
     """
     if isinstance(mechanism, str):
@@ -36,16 +38,18 @@ def plan(
     for name, size in sizes.items():
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise ValueError(f"{name}: expected a positive integer, got {size!r}")
+    if isinstance(target, str):
+        if target != "cpu" and target not in npu.names():
+            raise ValueError(f"target: expected 'cpu', one of {npu.names()} or a target, got {target!r}")
+        target = backends.cpu_target() if target == "cpu" else npu.load(target)
+    if dtype is None:
+        dtype = "float16" if isinstance(target, NpuTarget) else "float32"
     output_dtype = dtype if output_dtype is None else output_dtype
     for name, given in (("dtype", dtype), ("output_dtype", output_dtype)):
         if given not in abi.names("dtypes"):
             raise ValueError(f"{name}: expected one of {abi.names('dtypes')}, got {given!r}")
     if value_heads % key_heads:
         raise ValueError(f"value_heads: expected a multiple of key_heads={key_heads}, got {value_heads}")
-    if isinstance(target, str):
-        if target != "cpu":
-            raise ValueError(f"target: expected 'cpu' or a CpuTarget, got {target!r}")
-        target = backends.cpu_target()
     shape = Shape(
         batch=batch, tokens=tokens, sequences=sequences, key_heads=key_heads, value_heads=value_heads,
         key_dim=key_dim, value_dim=value_dim, input_dtype=dtype, output_dtype=output_dtype,

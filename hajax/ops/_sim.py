@@ -12,9 +12,9 @@ import numpy as np
 from hajax import abi, planner
 from hajax.backends import xla
 from hajax.ops import _observers
-from hajax.plans import Shape
+from hajax.plans import Plan, Shape, to_bytes
+from hajax.targets import npu
 
-SCHEDULE = "hajax"
 _CUBE = 16  # rows and columns of a fractal
 _STATE_OPERAND, _STATE_RESULT = 5, 1
 
@@ -37,17 +37,17 @@ def call_with_counters(*operands: jax.Array, static: Any) -> tuple[jax.Array, ja
         state,
         value.update(shape=(abi.constant("HJ_COUNTERS"),), dtype=np.dtype(np.int64)),
     )
-    kernel = jax.ffi.ffi_call(_target(), results, input_output_aliases={_STATE_OPERAND: _STATE_RESULT})
+    kernel = jax.ffi.ffi_call(xla.register_sim(), results, input_output_aliases={_STATE_OPERAND: _STATE_RESULT})
     output, state, counters = kernel(
         *operands,
-        plan=np.frombuffer(plan.to_bytes(), np.uint8),
+        plan=np.frombuffer(to_bytes(plan), np.uint8),
         scale=np.float32(static.scale),
         l2norm_eps=np.float32(-1.0),
     )
     return output[..., :value_dim].astype(static.output_dtype), state[:, :, :key_dim, :value_dim], counters
 
 
-def plan_for(operands: tuple[Any, ...], static: Any) -> Any:
+def plan_for(operands: tuple[Any, ...], static: Any) -> Plan:
     """The plan for these prepared operands on static.target. Raises NotImplementedError where there is none."""
     query, _, value, _, _, _, bounds = operands
     batch, tokens, key_heads, key_dim = query.shape
@@ -65,18 +65,7 @@ def plan_for(operands: tuple[Any, ...], static: Any) -> Any:
         input_dtype="float16",
         output_dtype="float16",
     )
-    plan = getattr(planner, "plan_npu", None)
-    if plan is None:
-        raise NotImplementedError("implementation: 'sim' has no planner yet")
-    return plan(static.mechanism, shape, static.target, SCHEDULE)
-
-
-def _target() -> str:
-    """The custom call's name, registered."""
-    register = getattr(xla, "register_sim", None)
-    if register is None:
-        raise NotImplementedError("implementation: 'sim' has no handler yet")
-    return str(register())
+    return planner.plan(static.mechanism, shape, npu.load(static.target))
 
 
 def _prepared(operands: tuple[jax.Array, ...], static: Any) -> tuple[jax.Array, ...]:

@@ -18,6 +18,7 @@ RANKS = {
     "hajax.cost": 3,
     "hajax.chip_cost": 3,
     "hajax.passes": 4,
+    "hajax.lowering": 4,
     "hajax.schedules": 5,
     "hajax.planner": 6,
     "hajax.backends": 7,
@@ -26,6 +27,7 @@ RANKS = {
     "hajax.models": 9,
     "hajax._jit": 10,
     "hajax._plan": 10,
+    "hajax._profile": 10,
     "hajax.conformance": 10,
     "hajax.models._load": 11,  # the conveniences over the pure functions: they compile with hajax.jit
     "hajax.models._model": 11,
