@@ -97,13 +97,19 @@ int32_t hajax_sim_result_timing(const hj_sim_result* result, double* timing);
  * did not ask for a timeline. The kernel's library must still be open. */
 const char* hajax_sim_result_trace(hj_sim_result* result);
 
-/* Runs a plan (plan.h) with the arrays of `call`, which lie in host memory: the kernel and the host code of a device, on
- * an emulated one. `target` null: the chip that the plan names. `options` null: HAJAX_SIM_FAST and HAJAX_SIM_THREADS
+/* Runs a plan (plan.h) with the arrays of `call`, which lie in host memory: the kernel and the host code of a device,
+ * on an emulated one. `target` null: the chip that the plan names. `options` null: HAJAX_SIM_FAST and HAJAX_SIM_THREADS
  * decide. `results` has room for *count of them; *count becomes how many there are: one a launch, up to the one whose
- * check failed. With `results` null none is kept and a failed check is a status. `counters` may be null. Returns 0, or a
- * status of statuses.def with hajax_sim_last_error set and no results. */
+ * check failed. With `results` null none is kept and a failed check is a status. `counters` may be null. Returns 0, or
+ * a status of statuses.def with hajax_sim_last_error set and no results. */
 int32_t hajax_sim_execute(const hj_target* target, const void* plan, int64_t plan_bytes, const hj_delta_call* call,
                           const hj_sim_options* options, int64_t* counters, hj_sim_result** results, int32_t* count);
+/* The same with the kernel that was made of this plan's programs, of the shared library at this path, instead of the
+ * one that walks any plan. Refused when the library has no such kernel. The trace of a result needs the library open.
+ */
+int32_t hajax_sim_execute_special(const char* library, const hj_target* target, const void* plan, int64_t plan_bytes,
+                                  const hj_delta_call* call, const hj_sim_options* options, int64_t* counters,
+                                  hj_sim_result** results, int32_t* count);
 
 /* XLA FFI handler: an XLA_FFI_CallFrame in, an XLA_FFI_Error or null out. */
 void* hajax_sim_xla_delta_rule(void* frame);

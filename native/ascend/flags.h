@@ -1,4 +1,4 @@
-// Flags and barriers by the numbers that steps carry.
+// Flags and barriers by the numbers that steps carry: known while the kernel is compiled, or only when it runs.
 #ifndef HAJAX_NATIVE_ASCEND_FLAGS_H_
 #define HAJAX_NATIVE_ASCEND_FLAGS_H_
 
@@ -45,28 +45,39 @@ __aicore__ inline void SetAll(uint32_t flags) {
   for (; flags != 0; flags >>= 8) Set(flags & 0xff);
 }
 
-// Of the pipe that the opcode runs on.
-__aicore__ inline void Barrier(uint32_t opcode) {
-  switch (opcode) {
-#define OPCODE(number, name, pipe, meaning) \
-  case number:                              \
-    AscendC::PipeBarrier<PIPE_##pipe>();    \
-    break;
-#include "hajax/abi/opcodes.def"
-#undef OPCODE
-    default:
-      break;
+template <uint32_t flags>
+__aicore__ inline void WaitAll() {
+  [[maybe_unused]] constexpr auto id = static_cast<event_t>(flags & kEventMask);
+#define FLAG(number, name, from, to)                        \
+  if constexpr ((flags & 0xff) >> kEventBits == (number)) { \
+    AscendC::WaitFlag<HardEvent::name>(id);                 \
   }
+#include "hajax/abi/flags.def"
+#undef FLAG
+  if constexpr (flags >> 8 != 0) WaitAll<(flags >> 8)>();
 }
 
-// The scalar unit reads what MTE2 has brought, or lets it overwrite what has been read.
-__aicore__ inline void AwaitFrame() {
-  AscendC::SetFlag<HardEvent::MTE2_S>(EVENT_ID0);
-  AscendC::WaitFlag<HardEvent::MTE2_S>(EVENT_ID0);
+template <uint32_t flags>
+__aicore__ inline void SetAll() {
+  [[maybe_unused]] constexpr auto id = static_cast<event_t>(flags & kEventMask);
+#define FLAG(number, name, from, to)                        \
+  if constexpr ((flags & 0xff) >> kEventBits == (number)) { \
+    AscendC::SetFlag<HardEvent::name>(id);                  \
+  }
+#include "hajax/abi/flags.def"
+#undef FLAG
+  if constexpr (flags >> 8 != 0) SetAll<(flags >> 8)>();
 }
-__aicore__ inline void ReleaseFrame() {
-  AscendC::SetFlag<HardEvent::S_MTE2>(EVENT_ID0);
-  AscendC::WaitFlag<HardEvent::S_MTE2>(EVENT_ID0);
+
+// Of the pipe that the opcode runs on.
+template <uint32_t opcode>
+__aicore__ inline void Barrier() {
+#define OPCODE(number, name, pipe, meaning) \
+  if constexpr (opcode == (number)) {       \
+    AscendC::PipeBarrier<PIPE_##pipe>();    \
+  }
+#include "hajax/abi/opcodes.def"
+#undef OPCODE
 }
 
 }  // namespace hajax::ascend

@@ -99,19 +99,19 @@ struct Step {
   uint64_t second;  // dst, src0, src1, size
   uint64_t third;   // p
 
-  __aicore__ inline uint32_t Byte(uint32_t at) const { return static_cast<uint32_t>(first >> (8 * at)) & 0xff; }
-  __aicore__ inline uint32_t Opcode() const { return Byte(0); }
-  __aicore__ inline uint32_t Control() const { return Byte(1); }
-  __aicore__ inline uint32_t Waits() const { return static_cast<uint32_t>(first >> 16) & 0xffff; }
-  __aicore__ inline uint32_t Sets() const { return static_cast<uint32_t>(first >> 32) & 0xffff; }
-  __aicore__ inline uint32_t Count() const { return Byte(6); }
-  __aicore__ inline uint32_t Index() const { return Byte(7); }
-  __aicore__ inline uint32_t Dst() const { return static_cast<uint32_t>(second) & 0xffff; }
-  __aicore__ inline uint32_t Src0() const { return static_cast<uint32_t>(second >> 16) & 0xffff; }
-  __aicore__ inline uint32_t Src1() const { return static_cast<uint32_t>(second >> 32) & 0xffff; }
-  __aicore__ inline uint32_t Size() const { return static_cast<uint32_t>(second >> 48); }
-  __aicore__ inline uint32_t P(uint32_t at) const { return static_cast<uint32_t>(third >> (8 * at)) & 0xff; }
-  __aicore__ inline uint32_t Wide(uint32_t at) const { return static_cast<uint32_t>(third >> (8 * at)) & 0xffff; }
+  __aicore__ constexpr uint32_t Byte(uint32_t at) const { return static_cast<uint32_t>(first >> (8 * at)) & 0xff; }
+  __aicore__ constexpr uint32_t Opcode() const { return Byte(0); }
+  __aicore__ constexpr uint32_t Control() const { return Byte(1); }
+  __aicore__ constexpr uint32_t Waits() const { return static_cast<uint32_t>(first >> 16) & 0xffff; }
+  __aicore__ constexpr uint32_t Sets() const { return static_cast<uint32_t>(first >> 32) & 0xffff; }
+  __aicore__ constexpr uint32_t Count() const { return Byte(6); }
+  __aicore__ constexpr uint32_t Index() const { return Byte(7); }
+  __aicore__ constexpr uint32_t Dst() const { return static_cast<uint32_t>(second) & 0xffff; }
+  __aicore__ constexpr uint32_t Src0() const { return static_cast<uint32_t>(second >> 16) & 0xffff; }
+  __aicore__ constexpr uint32_t Src1() const { return static_cast<uint32_t>(second >> 32) & 0xffff; }
+  __aicore__ constexpr uint32_t Size() const { return static_cast<uint32_t>(second >> 48); }
+  __aicore__ constexpr uint32_t P(uint32_t at) const { return static_cast<uint32_t>(third >> (8 * at)) & 0xff; }
+  __aicore__ constexpr uint32_t Wide(uint32_t at) const { return static_cast<uint32_t>(third >> (8 * at)) & 0xffff; }
 };
 
 // The chunk that a step works on.

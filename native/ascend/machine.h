@@ -2,15 +2,13 @@
 #ifndef HAJAX_NATIVE_ASCEND_MACHINE_H_
 #define HAJAX_NATIVE_ASCEND_MACHINE_H_
 
-#include "native/ascend/cube.h"
-#include "native/ascend/flags.h"
-#include "native/ascend/moves.h"
-#include "native/ascend/vectors.h"
+#include "native/ascend/fields.h"
+#include "native/ascend/steps.h"
 
 namespace hajax::ascend {
 
-constexpr uint32_t kFirstVectorStep = 32;
-
+// `Code`: how programs are kept. Load() starts to bring one to the core and Take() has it there; Run() runs a section.
+template <typename Code>
 class Machine {
  public:
   __aicore__ inline void Run(GM_ADDR plan, GM_ADDR call, GM_ADDR* tensors) {
@@ -20,18 +18,6 @@ class Machine {
   }
 
  private:
-  // Fields of the structs in the frame.
-  template <typename T>
-  __aicore__ static inline T Field(uint32_t at) {
-    return InUb<T>(at / kBlock * kBlock).GetValue(at % kBlock / static_cast<uint32_t>(sizeof(T)));
-  }
-#define HAJAX_FIELD(base, type, name) \
-  Field<decltype(type::name)>(base + static_cast<uint32_t>(__builtin_offsetof(type, name)))
-
-  __aicore__ static inline void Fetch(uint32_t to, GM_ADDR from, uint32_t bytes) {
-    DataCopy(InUb<half>(to), InGm(from), Runs(1, bytes / kBlock, 0, 0));
-  }
-
   __aicore__ inline void ReadPlan(GM_ADDR call, GM_ADDR* tensors) {
     Fetch(kPlanAt, plan_, sizeof(hj_npu_plan));
     Fetch(kCallAt, call, sizeof(hj_npu_call));
@@ -71,9 +57,16 @@ class Machine {
     const int32_t sequence = HAJAX_FIELD(kItemAt, hj_npu_item, sequence);
     Fetch(kSequenceAt, sequences_ + static_cast<uint32_t>(sequence) * sizeof(hj_npu_sequence), sizeof(hj_npu_sequence));
     const int32_t program = HAJAX_FIELD(kItemAt, hj_npu_item, program);
-    if (program != program_) FetchProgram(program);
+    const bool other = program != program_;
+    if (other) {
+      code_.Load(program, plan_ + program_offset_ + static_cast<uint32_t>(program) * sizeof(hj_npu_program));
+    }
     AwaitFrame();
-    if (program != program_) ReadProgram(program);
+    if (other) {
+      code_.Take(plan_, c_);
+      core_.mask = HJ_MASKS;
+      program_ = program;
+    }
 
     const uint32_t tokens = Unsigned(HAJAX_FIELD(kSequenceAt, hj_npu_sequence, tokens));
     const uint32_t first = Unsigned(HAJAX_FIELD(kItemAt, hj_npu_item, first_chunk));
@@ -94,51 +87,22 @@ class Machine {
     RunSections();
   }
 
-  // Its sizes, masks and scalars; the steps need the sizes.
-  __aicore__ inline void FetchProgram(int32_t program) {
-    GM_ADDR from = plan_ + program_offset_ + static_cast<uint32_t>(program) * sizeof(hj_npu_program);
-    Fetch(kProgramAt, from, kProgramHead);
-    Fetch(kMasksAt, from + kProgramTail, sizeof(hj_npu_program) - kProgramTail);
-  }
-
-  __aicore__ inline void ReadProgram(int32_t program) {
-    program_ = program;
-    setup_ = Unsigned(HAJAX_FIELD(kProgramAt, hj_npu_program, setup));
-    body_ = Unsigned(HAJAX_FIELD(kProgramAt, hj_npu_program, body));
-    finish_ = Unsigned(HAJAX_FIELD(kProgramAt, hj_npu_program, finish));
-    stages_ = Unsigned(HAJAX_FIELD(kProgramAt, hj_npu_program, stages));
-    steps_ = Unsigned(HAJAX_FIELD(kProgramAt, hj_npu_program, step_address));
-    const uint32_t bytes = (setup_ + body_ + finish_) * static_cast<uint32_t>(sizeof(hj_step));
-    Fetch(steps_, plan_ + HAJAX_FIELD(kProgramAt, hj_npu_program, step_offset), (bytes + kBlock - 1) / kBlock * kBlock);
-    c_.l1_apart = Apart(kSpace_L1);
-    c_.l0a_apart = Apart(kSpace_L0A);
-    c_.l0b_apart = Apart(kSpace_L0B);
-    c_.l0c_apart = Apart(kSpace_L0C);
-    c_.ub_apart = Apart(kSpace_UB);
-    mask_ = HJ_MASKS;
-    AwaitFrame();
-  }
-
-  __aicore__ static inline uint32_t Apart(uint32_t space) {
-    return Unsigned(
-        Field<int32_t>(kProgramAt + static_cast<uint32_t>(__builtin_offsetof(hj_npu_program, slot_bytes)) + space * 4));
-  }
-
   __aicore__ inline void RunSections() {
     // In setup the bits mean: only for the program's first item in a row, and versions of odd chunks.
-    at_[0] = ChunkAt(0);
-    at_[0].first = prepared_ != program_;
-    at_[0].last = true;
-    at_[1] = at_[0];
-    at_[1].odd = 1;
+    core_.at[0] = ChunkAt(0);
+    core_.at[0].first = prepared_ != program_;
+    core_.at[0].last = true;
+    core_.at[1] = core_.at[0];
+    core_.at[1].odd = 1;
     prepared_ = program_;
-    RunSection<kSetup>(0, setup_);
-    for (uint32_t i = 0; i + 1 < chunks_ + stages_; ++i) {
-      for (uint32_t stage = 0; stage < stages_; ++stage) at_[stage] = ChunkAt(i - stage);
-      RunSection<kBody>(setup_, body_);
+    code_.template Run<kSetup>(core_);
+    const uint32_t stages = code_.Stages();
+    for (uint32_t i = 0; i + 1 < chunks_ + stages; ++i) {
+      for (uint32_t stage = 0; stage < stages; ++stage) core_.at[stage] = ChunkAt(i - stage);
+      code_.template Run<kBody>(core_);
     }
-    at_[0] = ChunkAt(chunks_ - 1);
-    RunSection<kFinish>(setup_ + body_, finish_);
+    core_.at[0] = ChunkAt(chunks_ - 1);
+    code_.template Run<kFinish>(core_);
   }
 
   // The item's chunk of this number; one below 0 is far beyond the last.
@@ -154,126 +118,21 @@ class Machine {
     return at;
   }
 
-  enum Section { kSetup, kBody, kFinish };
-
-  template <Section section>
-  __aicore__ inline void RunSection(uint32_t first, uint32_t count) {
-    if (count == 0) return;
-    const LocalTensor<uint64_t> steps = InUb<uint64_t>(steps_);
-    const uint32_t end = (first + count) * HJ_STEP_WORDS;
-    for (uint32_t i = first * HJ_STEP_WORDS; i < end; i += HJ_STEP_WORDS) {
-      Step step;
-      step.first = steps.GetValue(i);
-      const uint32_t control = step.Control();
-      c_.at = at_[section == kBody    ? control & HJ_STAGE_MASK
-                  : section == kSetup ? (control & HJ_LAST_CHUNK) / HJ_LAST_CHUNK
-                                      : 0];
-      WaitAll(step.Waits());
-      const bool wanted = c_.at.active && (c_.at.first || (control & HJ_FIRST_CHUNK) == 0) &&
-                          (c_.at.last || (control & HJ_LAST_CHUNK) == 0);
-      // As flags, a barrier is never skipped: it orders what later steps of other stages find.
-      if ((control & HJ_BARRIER_BEFORE) != 0) Barrier(step.Opcode());
-      if (step.Opcode() == kOp_sync) {
-        RunSync(step, steps, i);
-      } else if (wanted) {
-        RunStep(step, steps, i);
-      }
-      SetAll(step.Sets());
-    }
-    AscendC::PipeBarrier<PIPE_ALL>();
-  }
-
-  // Flags are never skipped.
-  __aicore__ inline void RunSync(Step& step, const LocalTensor<uint64_t>& steps, uint32_t at) {
-    if (step.Count() == 0) return;
-    step.third = steps.GetValue(at + 2);
-    WaitAll(static_cast<uint32_t>(step.third));
-    SetAll(static_cast<uint32_t>(step.third >> 32));
-  }
-
-  __aicore__ inline void RunStep(Step& step, const LocalTensor<uint64_t>& steps, uint32_t at) {
-    step.second = steps.GetValue(at + 1);
-    switch (step.Opcode()) {
-      case kOp_constant_to_l1:
-        return ConstantToL1(c_, step);
-      case kOp_constant_to_ub:
-        return ConstantToUb(c_, step);
-      default:
-        break;
-    }
-    step.third = steps.GetValue(at + 2);
-    switch (step.Opcode()) {
-      case kOp_rows_to_l1:
-        return RowsToL1(c_, step);
-      case kOp_rows_to_ub:
-        return RowsToUb(c_, step);
-      case kOp_gate_to_ub:
-        return GateToUb(c_, step);
-      case kOp_workspace_to_l1:
-        return WorkspaceToL1(c_, step);
-      case kOp_workspace_to_ub:
-        return WorkspaceToUb(c_, step);
-      case kOp_load_a:
-        return Load<true>(c_, step);
-      case kOp_load_b:
-        return Load<false>(c_, step);
-      case kOp_l1_to_ub:
-        return L1ToUb(c_, step);
-      case kOp_mmad:
-        return Multiply(c_, step);
-      case kOp_c_to_ub32:
-        return ResultToUb<float>(c_, step);
-      case kOp_c_to_ub16:
-        return ResultToUb<half>(c_, step);
-      case kOp_ub_to_c32:
-        return ResultFromUb(c_, step);
-      case kOp_ub_to_l1:
-        return UbToL1(c_, step);
-      case kOp_rows_from_ub:
-        return RowsFromUb(c_, step);
-      case kOp_workspace_from_ub:
-        return WorkspaceFromUb(c_, step);
-      default:
-        return RunVector(step);
-    }
-  }
-
-  __aicore__ inline void RunVector(const Step& step) {
-    if (step.Index() != mask_) {
-      mask_ = step.Index();
-      const uint32_t at = kMasksAt + mask_ * 16;
-      AscendC::SetVectorMask<half>(Field<uint64_t>(at + 8), Field<uint64_t>(at));
-    }
-    const uint32_t number = step.P(6);
-    float scalar = c_.scale;
-    if (number != 0 && TakesScalar(step.Opcode())) scalar = Field<float>(kScalarsAt + number * 4);
-    Compute(step.Opcode(), Lanes(c_, step), scalar);
-  }
-
-  __aicore__ static inline uint32_t Unsigned(int32_t value) { return static_cast<uint32_t>(value); }
-
-#undef HAJAX_FIELD
-
-  Context c_;
+  Core core_;
+  Context& c_ = core_.context;
+  Code code_;
   GM_ADDR plan_ = nullptr;
   GM_ADDR sequences_ = nullptr;
   uint32_t item_offset_ = 0;
   uint32_t program_offset_ = 0;
   int32_t first_item_ = 0;
   int32_t items_ = 0;
-  int32_t program_ = -1;   // whose steps are in UB
-  int32_t prepared_ = -1;  // whose setup ran last
-  uint32_t setup_ = 0;
-  uint32_t body_ = 0;
-  uint32_t finish_ = 0;
-  uint32_t stages_ = 1;
-  uint32_t steps_ = 0;        // UB address
-  uint32_t mask_ = HJ_MASKS;  // number of the one that is set
-  uint32_t all_chunks_ = 0;   // of the sequence
+  int32_t program_ = -1;     // that the code has taken
+  int32_t prepared_ = -1;    // whose setup ran last
+  uint32_t all_chunks_ = 0;  // of the sequence
   uint32_t first_chunk_ = 0;
   uint32_t chunks_ = 0;
   uint32_t tail_rows_ = 0;
-  Chunk at_[HJ_STAGES];
 };
 
 }  // namespace hajax::ascend

@@ -29,8 +29,11 @@ struct Lanes {
               static_cast<uint8_t>(step.P(4))) {}
 };
 
-// The vector step `opcode`; false when it is none. `scalar` is read only by those that take one.
-__aicore__ inline void Compute(uint32_t opcode, const Lanes& x, float scalar) {
+constexpr uint32_t kFirstVectorStep = 32;
+
+// The vector step `opcode`. `scalar` is read only by those that take one.
+template <uint32_t opcode>
+__aicore__ inline void Compute(const Lanes& x, [[maybe_unused]] float scalar) {
   switch (opcode) {
 #define HAJAX_BINARY_STEP(name, Call, T)                                                                              \
   case kOp_##name:                                                                                                    \
@@ -104,7 +107,7 @@ __aicore__ inline void Compute(uint32_t opcode, const Lanes& x, float scalar) {
   }
 }
 
-__aicore__ inline bool TakesScalar(uint32_t opcode) {
+__aicore__ constexpr bool TakesScalar(uint32_t opcode) {
   switch (opcode) {
     case kOp_muls32:
     case kOp_adds32:

@@ -7,6 +7,7 @@
 #include "acl/acl.h"
 #include "native/ascend/host/execute.h"
 #include "native/ascend/host/plan_view.h"
+#include "native/ascend/host/special.h"
 #include "native/emulator/acl/runtime.h"
 #include "native/emulator/timing/targets.h"
 
@@ -72,8 +73,8 @@ void fill_counters(const host::PlanView& view, const host::Done& done, const Res
 
 }  // namespace
 
-Failure execute(const hj_target* chip, const void* plan, int64_t plan_bytes, const hj_delta_call& call,
-                const emulator::RunOptions& options, int64_t* counters, Results* results) {
+Failure execute(const char* library, const hj_target* chip, const void* plan, int64_t plan_bytes,
+                const hj_delta_call& call, const emulator::RunOptions& options, int64_t* counters, Results* results) {
   if (chip == nullptr) {
     if (Failure f = named_chip(plan, plan_bytes, &chip); f.failed()) return f;
   }
@@ -83,8 +84,12 @@ Failure execute(const hj_target* chip, const void* plan, int64_t plan_bytes, con
   how.warm_l2 = true;  // between the launches of this call; the first one finds it empty
   emulator::acl::Session session(*chip, how);
   if (aclInit(nullptr) != ACL_SUCCESS || aclrtSetDevice(0) != ACL_SUCCESS) return acl_failure("aclrtSetDevice");
+  host::Kernel kernel;
+  if (library != nullptr) {
+    if (Failure f = host::open_special(view, library, &kernel); f.failed()) return f;
+  }
   host::Done done;
-  const Failure failure = host::execute(view, call, &done);
+  const Failure failure = host::execute(view, call, kernel, &done);
   for (auto& run : session.runs()) {
     auto result = std::make_unique<hj_sim_result>();
     result->target = *chip;

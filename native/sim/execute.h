@@ -15,10 +15,12 @@ namespace hajax::sim {
 
 using Results = std::vector<std::unique_ptr<hj_sim_result>>;
 
-// `chip` null: the one that the plan names. Results are one a launch, up to the one whose check failed, which is no
-// failure here. Counters may be null. Throws what the standard library throws.
-ascend::host::Failure execute(const hj_target* chip, const void* plan, int64_t plan_bytes, const hj_delta_call& call,
-                              const emulator::RunOptions& options, int64_t* counters, Results* results);
+// `chip` null: the one that the plan names. `library` null: the kernel that walks any plan, else the file that has the
+// one that was made of this plan. Results are one a launch, up to the one whose check failed, which is no failure here.
+// Counters may be null. Throws what the standard library throws.
+ascend::host::Failure execute(const char* library, const hj_target* chip, const void* plan, int64_t plan_bytes,
+                              const hj_delta_call& call, const emulator::RunOptions& options, int64_t* counters,
+                              Results* results);
 
 }  // namespace hajax::sim
 

@@ -1,4 +1,4 @@
-// hajax_sim_execute: arguments checked, results handed over.
+// hajax_sim_execute and its kin: arguments checked, results handed over.
 #include <string>
 
 #include "native/emulator/acl/runtime.h"
@@ -23,15 +23,30 @@ host::Failure hand_over(sim::Results made, hj_sim_result** results, int32_t* cou
   return {};
 }
 
-}  // namespace
-
-int32_t hajax_sim_execute(const hj_target* target, const void* plan, int64_t plan_bytes, const hj_delta_call* call,
-                          const hj_sim_options* options, int64_t* counters, hj_sim_result** results, int32_t* count) {
+// `library` null: the kernel that walks any plan.
+int32_t execute(const char* library, const hj_target* target, const void* plan, int64_t plan_bytes,
+                const hj_delta_call* call, const hj_sim_options* options, int64_t* counters, hj_sim_result** results,
+                int32_t* count) {
   return sim::guarded([&] {
     if (call == nullptr) return host::bad_call("call", "an address", "null");
     if (results != nullptr && count == nullptr) return host::bad_call("count", "an address", "null");
     sim::Results made;
-    const host::Failure failure = sim::execute(target, plan, plan_bytes, *call, options_of(options), counters, &made);
+    const host::Failure failure =
+        sim::execute(library, target, plan, plan_bytes, *call, options_of(options), counters, &made);
     return failure.failed() ? failure : hand_over(std::move(made), results, count);
   });
+}
+
+}  // namespace
+
+int32_t hajax_sim_execute(const hj_target* target, const void* plan, int64_t plan_bytes, const hj_delta_call* call,
+                          const hj_sim_options* options, int64_t* counters, hj_sim_result** results, int32_t* count) {
+  return execute(nullptr, target, plan, plan_bytes, call, options, counters, results, count);
+}
+
+int32_t hajax_sim_execute_special(const char* library, const hj_target* target, const void* plan, int64_t plan_bytes,
+                                  const hj_delta_call* call, const hj_sim_options* options, int64_t* counters,
+                                  hj_sim_result** results, int32_t* count) {
+  if (library == nullptr) return sim::refuse(host::bad_call("library", "a path", "null"));
+  return execute(library, target, plan, plan_bytes, call, options, counters, results, count);
 }

@@ -56,7 +56,7 @@ int32_t execute_recorded(const void* plan, int64_t plan_bytes, const hj_delta_ca
     emulator::RunOptions options = emulator::acl::environment_options();
     options.timeline = wanted >= kTimelines;
     Results results;
-    ascend::host::Failure failure = execute(nullptr, plan, plan_bytes, call, options, counters, &results);
+    ascend::host::Failure failure = execute(nullptr, nullptr, plan, plan_bytes, call, options, counters, &results);
     if (!failure.failed()) failure = fault_of(results);
     if (!failure.failed() && wanted > 0) keep(plan, plan_bytes, std::move(results));
     return failure;

@@ -5,7 +5,6 @@
 #include "acl/acl.h"
 #include "native/ascend/host/call_check.h"
 #include "native/ascend/host/gates.h"
-#include "native/ascend/host/launch.h"
 
 namespace hajax::ascend::host {
 namespace {
@@ -152,7 +151,7 @@ Failure upload(const PlanView& view, const hj_delta_call& call, const Sequences&
   return {};
 }
 
-Failure launch_all(const PlanView& view, const Arrays& arrays) {
+Failure launch_all(const PlanView& view, const Kernel& kernel, const Arrays& arrays) {
   Stream stream;
   if (Failure f = stream.create(); f.failed()) return f;
   // With one strength it erases, too.
@@ -165,7 +164,7 @@ Failure launch_all(const PlanView& view, const Arrays& arrays) {
         arrays.beta.address(),      erase,
         arrays.state_in.address(),  arrays.output.address(),
         arrays.state_out.address(), arrays.workspace.address()};
-    const uint32_t code = launch_kernel(static_cast<uint32_t>(view.launches[i].cores), stream.get(), arguments);
+    const uint32_t code = launch_kernel(kernel, static_cast<uint32_t>(view.launches[i].cores), stream.get(), arguments);
     if (Failure f = acl("launch of hajax_delta_rule", static_cast<aclError>(code)); f.failed()) return f;
   }
   return stream.finish();
@@ -205,7 +204,7 @@ void count(const PlanView& view, const Sequences& sequences, Done* done) {
 
 }  // namespace
 
-Failure execute(const PlanView& view, const hj_delta_call& call, Done* done) {
+Failure execute(const PlanView& view, const hj_delta_call& call, const Kernel& kernel, Done* done) {
   if (Failure f = check_call(view, call); f.failed()) return f;
   const Sequences sequences = sequences_of(view, call);
   Gates gates;
@@ -218,7 +217,7 @@ Failure execute(const PlanView& view, const hj_delta_call& call, Done* done) {
   }
   if (Failure f = upload(view, call, sequences, gates, sizes, &arrays); f.failed()) return f;
   count(view, sequences, done);
-  if (Failure f = launch_all(view, arrays); f.failed()) return f;
+  if (Failure f = launch_all(view, kernel, arrays); f.failed()) return f;
   return download(call, sequences, sizes, arrays);
 }
 

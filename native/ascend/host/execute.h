@@ -3,6 +3,7 @@
 #define HAJAX_NATIVE_ASCEND_HOST_EXECUTE_H_
 
 #include "hajax/abi/hajax.h"
+#include "native/ascend/host/launch.h"
 #include "native/ascend/host/plan_view.h"
 
 namespace hajax::ascend::host {
@@ -16,7 +17,7 @@ struct Done {
 };
 
 // A refused call has touched nothing. An ACL call that fails gives `internal` with ACL's text.
-Failure execute(const PlanView& view, const hj_delta_call& call, Done* done);
+Failure execute(const PlanView& view, const hj_delta_call& call, const Kernel& kernel, Done* done);
 
 }  // namespace hajax::ascend::host
 
