@@ -227,6 +227,9 @@ class Search:
             live += sum(self.graph.bytes[number] for number in opens if self.graph.spaces[number] == space)
             mine = {n: count for n, count in left.items() if self.graph.spaces[n] == space}
             live -= sum(self.graph.bytes[number] for number, count in mine.items() if not count)
+            peak = self.graph.peaks[space]  # of all steps in their natural order
+            if peak > end - start or live + peak <= end - start:
+                continue
             if not self._drains(space, live, end - start, mine, group):
                 return False
         return True

@@ -133,6 +133,19 @@ class StepGraph:
                 mine.setdefault(self.spaces[number], []).append(number)
             for space, numbers in mine.items():
                 self.by_space[space].append((at, tuple(numbers)))
+        self.peaks = [self._peak(users) for users in self.by_space]
+
+    def _peak(self, steps: Sequence[tuple[int, tuple[int, ...]]]) -> int:
+        """Most bytes of a memory that are alive together in the natural order."""
+        left = list(self.users)
+        live = peak = 0
+        for _, numbers in steps:
+            for number in numbers:
+                live += self.bytes[number] if left[number] == self.users[number] else 0
+                left[number] -= 1
+            peak = max(peak, live)
+            live -= sum(self.bytes[number] for number in numbers if not left[number])
+        return peak
 
     def keeps_edges(self, order: Sequence[int]) -> bool:
         """Whether the order is one of all steps, and each comes behind what it has to follow."""
