@@ -1,0 +1,268 @@
+"""The cube dataflow of a decay per channel. The vector unit only copies, takes exp, scales rows inside blocks and masks.
+
+x = A (V - (K o e^G) S);  o = scale (Q o e^G) S + P x;  S <- diag(e^G_C) S + (beta K o e^(G_C - G))^T x, with the strength as
+a column factor of A and P. State, x and V are kept times a power of two, the state's scale.
+"""
+
+from hajax import abi
+from hajax.lowering.assembler import FULL, HALF, Assembler, Constants, Dims, at
+from hajax.lowering.per_channel_gates import (
+    LEVELS,
+    Fractals,
+    GateBuffers,
+    load_gates,
+    lower_block_factors,
+    lower_strengths,
+    place_fractals,
+    place_gates,
+)
+from hajax.lowering.per_channel_rows import (
+    BlockRows,
+    LevelRows,
+    Reads,
+    load_decays,
+    lower_block_rows,
+    lower_far_rows,
+    lower_level_rows,
+    lower_sources,
+    place_block_rows,
+    place_level_rows,
+)
+from hajax.lowering.per_channel_scores import (
+    ScoreTiles,
+    lower_diagonal,
+    lower_far_blocks,
+    lower_inside,
+    lower_near_blocks,
+    pick_inside,
+    place_picked,
+    place_tiles,
+    plain_columns,
+    split_triangles,
+)
+from hajax.lowering.per_channel_tiles import FRACTAL
+from hajax.lowering.system import Inputs, System, inverse_pitch, lower_inverse, zero_above
+from hajax.lowering.tiles import (
+    TRANSPOSE,
+    Parts,
+    copy_out,
+    load,
+    load_parts,
+    multiply,
+    parts_in_l1,
+    split,
+    vector,
+    whole,
+)
+from hajax.plans.program import LOAD, STATE, Operand, Program
+
+STATE_SCALE = 4.0  # keeps low parts of the state above fp16's subnormals; scaled queries are divided by it
+
+
+def build(dims: Dims, constants: Constants, *, state_scale: float = STATE_SCALE) -> Program:
+    """The program of one item: `dims.heads` heads of `dims.columns` state columns. state_scale: a power of two."""
+    asm = Assembler(dims, constants)
+    fractals = place_fractals(asm, state_scale)
+    gates = place_gates(asm)
+    inputs = _place_inputs(asm)
+    system = System(
+        parts_in_l1(asm, "system", dims.heads * dims.triangle),
+        parts_in_l1(asm, "inverse", dims.heads * inverse_pitch(asm), versions=2),
+    )
+    zero_above(asm, system)
+    scores = _place_scores(asm)
+    picked = place_picked(asm)
+    level = place_level_rows(asm)
+    reads = tuple(
+        Reads(parts_in_l1(asm, "start rows", 2 * dims.rows * dims.keys), parts_in_l1(asm, "end rows", dims.rows * dims.keys))
+        for _ in range(dims.heads)
+    )
+    states = tuple(parts_in_l1(asm, "state", dims.keys * dims.values, kept=True) for _ in range(dims.heads))
+    for head, state in enumerate(states):
+        _load_state(asm, fractals, state, head, state_scale)
+
+    asm.section = "body"  # the state of chunk c before the map of chunk c + 1, that before the loads of chunk c + 2
+    for head, state in enumerate(states):
+        own_scores = scores.from_fractal(head * dims.rows * dims.rows)
+        _advance(asm, fractals, inputs, system, own_scores, gates.chunk_decays[head], reads[head], state, head)
+    _map(asm, fractals, gates, inputs, place_block_rows(asm), level, place_tiles(asm, picked), system, scores, reads)
+    _load_inputs(asm, inputs)
+    load_gates(asm, fractals, gates)
+
+    asm.section = "finish"
+    for head, state in enumerate(states):
+        _store_state(asm, fractals, state, head, state_scale)
+    return asm.program()
+
+
+def _map(
+    asm: Assembler,
+    fractals: Fractals,
+    gates: GateBuffers,
+    inputs: Inputs,
+    blocks: BlockRows,
+    level: LevelRows,
+    tiles: ScoreTiles,
+    system: System,
+    scores: Parts,
+    reads: tuple[Reads, ...],
+) -> None:
+    """What needs no state: rows and scores of each head, then the systems of all."""
+    strengths, strength_columns = lower_strengths(asm, fractals, gates)
+    for head in range(asm.dims.heads):
+        factors = lower_block_factors(asm, fractals, gates, head)
+        sources = lower_sources(asm, fractals, inputs, strengths, head)
+        decays = load_decays(asm, gates.decays[head])
+        lower_block_rows(asm, fractals, sources, decays, blocks, reads[head])
+        odd, late = lower_far_rows(asm, fractals, factors, blocks, reads[head])
+        lower_near_blocks(asm, tiles, odd, blocks, head)
+        lower_far_blocks(asm, tiles, late, blocks, head)
+        columns = plain_columns(asm, inputs, head)
+        lower_diagonal(asm, tiles, inputs, columns, head)
+        for half in LEVELS:
+            lower_level_rows(asm, fractals, sources, decays, level, half)
+            lower_inside(asm, tiles, level, columns, half, head)
+    pick_inside(asm, fractals, tiles, strength_columns)
+    split_triangles(asm, fractals, tiles, system.triangles, scores)
+    lower_inverse(asm, fractals.shared, system)
+
+
+def _tensor(name: str) -> int:
+    return int(abi.table("tensors")[name])
+
+
+def _place_inputs(asm: Assembler) -> Inputs:
+    dims = asm.dims
+    keys, queries = (
+        tuple(asm.buffer(name, "L1", dims.rows * dims.keys * HALF) for _ in dims.key_heads) for name in ("key", "query")
+    )
+    values = tuple(asm.buffer("value", "L1", dims.rows * dims.values * HALF, versions=2) for _ in range(dims.heads))
+    return Inputs(keys, queries, values)
+
+
+def _load_inputs(asm: Assembler, inputs: Inputs) -> None:
+    asm.stage = LOAD
+    keys, values = asm.dims.keys, asm.dims.values
+    for name, tiles, blocks in (("key", inputs.keys, keys), ("query", inputs.queries, keys), ("value", inputs.values, values)):
+        for head, tile in enumerate(tiles):
+            asm.emit("rows_to_l1", tile, count=blocks, p=(_tensor(name), head, 0), label=name)
+
+
+def _place_scores(asm: Assembler) -> Parts:
+    """Setup: room for the scores of each head as squares, with zeros above the diagonal."""
+    fractals = asm.dims.heads * asm.dims.rows * asm.dims.rows
+    scores = parts_in_l1(asm, "scores", fractals, kept=True)
+    staged = asm.buffer("zeros:UB", "UB", 2 * fractals * HALF)
+    vector(asm, "dup16", staged, repeats=4 * fractals, scalar=asm.scalar(0.0), label="zeros")
+    asm.emit("ub_to_l1", scores.high, staged, size=2 * fractals * FRACTAL, first=True, label="zeros")
+    return scores
+
+
+def _load_state(asm: Assembler, fractals: Fractals, state: Parts, head: int, state_scale: float) -> None:
+    """Setup: a head's state from GM, split, to L1 as [key block][value block]."""
+    keys, values = asm.dims.keys, asm.dims.values
+    count = keys * values
+    staged = asm.buffer("state in:UB", "UB", count * FULL)
+    asm.emit("rows_to_ub", staged, count=values, p=(_tensor("state_in"), head, 0, 1, 1), label="state in")
+    if state_scale != 1:
+        vector(asm, "muls32", staged, staged, repeats=count * 4, scalar=asm.scalar(state_scale), label="state in")
+    tile = asm.buffer("state in", "L0C", count * FULL)
+    for column in range(values):
+        target, source = at(tile, column * FULL), at(staged, column * keys * FULL)
+        asm.emit("ub_to_c32", target, source, count=keys, size=1, p=(0, values - 1), label="state in")
+    split(asm, fractals.negative, tile, whole(state, count), label="state in")
+
+
+def _advance(
+    asm: Assembler,
+    fractals: Fractals,
+    inputs: Inputs,
+    system: System,
+    scores: Parts,
+    chunk_decay: Parts,
+    reads: Reads,
+    state: Parts,
+    head: int,
+) -> None:
+    """State steps of one head: read, correct, output, update. Tiles of rows are [value block][row block]."""
+    asm.stage = STATE
+    rows, values = asm.dims.rows, asm.dims.values
+    count = rows * values
+    error = asm.buffer("error", "L0C", count * FULL)
+    output = asm.buffer("output", "L0C", count * FULL)
+    _read(asm, reads.start, state, error, output)
+    value = load(asm, "B", inputs.values[head], size=count, flags=TRANSPOSE, label="V")
+    multiply(asm, error, fractals.state_scale, value, n=count, label="V")
+    between = parts_in_l1(asm, "error", count)
+    split(asm, fractals.negative, error, whole(between, count), label="error")
+
+    square = {"m": rows, "n": values, "k": rows}
+    inverse = load_parts(asm, "A", system.inverse.from_fractal(head * inverse_pitch(asm)), size=rows * rows, label="A")
+    tile = asm.buffer("x", "L0C", count * FULL)
+    multiply(asm, tile, inverse, _right(asm, between, "error"), overwrite=True, label="x", **square)
+    between = parts_in_l1(asm, "x", count)
+    split(asm, fractals.negative, tile, whole(between, count), label="x")
+    corrected = _right(asm, between, "x")
+    update = _update(asm, reads.end, chunk_decay, corrected, state)
+    left = load_parts(asm, "A", scores, size=rows * rows, label="P")
+    multiply(asm, output, left, corrected, label="P x", **square)
+    staged = copy_out(asm, output, count, half=True, label="output")
+    asm.emit("rows_from_ub", src0=staged, count=values, p=(_tensor("output"), head, 0, 1, 0, 0, 0, 2), label="output")
+    split(asm, fractals.negative, update, whole(state, asm.dims.keys * values), label="state")
+
+
+def _right(asm: Assembler, tile: Parts, label: str) -> Parts:
+    """A tile of [value block][row block] as right operand."""
+    rows, values = asm.dims.rows, asm.dims.values
+    return load_parts(asm, "B", tile, count=rows, size=values, inner=rows, group=1, flags=TRANSPOSE, label=label)
+
+
+def _read(asm: Assembler, start: Parts, state: Parts, error: Operand, output: Operand) -> None:
+    """Minus (K o e^G) S and scale (Q o e^G) S, a half of the key channels at a time."""
+    rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
+    for first in range(0, keys, 4):
+        size = min(4, keys - first)
+        piece = load_parts(asm, "B", state.from_fractal(first * values), size=size * values, flags=TRANSPOSE, label="S")
+        for kind, tile, label in ((0, error, "K S"), (1, output, "Q S")):
+            source = start.from_fractal(kind * rows * keys + first)
+            left = load_parts(asm, "A", source, count=rows, size=size, group=keys, label=label)
+            multiply(asm, tile, left, piece, m=rows, n=values, k=size, overwrite=first == 0, label=label)
+
+
+def _update(asm: Assembler, end: Parts, chunk_decay: Parts, corrected: Parts, state: Parts) -> Operand:
+    """diag(e^G_C) S + (end rows)^T x in L0C, [key block][value block]."""
+    rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
+    tile = asm.buffer("next state", "L0C", keys * values * FULL)
+    left = load_parts(
+        asm, "A", end, count=keys, size=rows, inner=keys, group=1, flags=TRANSPOSE, label="end rows^T"
+    )
+    multiply(
+        asm, tile, left, corrected, count=keys, n=values, k=rows, move_tile=values, move_left=rows, overwrite=True,
+        label="end rows^T x",
+    )  # fmt: skip
+    decay = load_parts(asm, "A", chunk_decay, size=keys, label="chunk decay")
+    for first in range(0, keys, 4):
+        size = min(4, keys - first)
+        piece = load_parts(asm, "B", state.from_fractal(first * values), size=size * values, flags=TRANSPOSE, label="S")
+        multiply(
+            asm, at(tile, first * values * FULL), decay.from_fractal(first), piece, count=size, n=values,
+            move_tile=values, move_left=1, move_right=values, label="decay S",
+        )  # fmt: skip
+    return tile
+
+
+def _store_state(asm: Assembler, fractals: Fractals, state: Parts, head: int, state_scale: float) -> None:
+    """Finish: minus the identity times both parts, times minus one over the scale, to GM."""
+    keys, values = asm.dims.keys, asm.dims.values
+    count = keys * values
+    tile = asm.buffer("state out", "L0C", count * FULL)
+    for start in range(0, count, 32):
+        size = min(32, count - start)
+        piece = load_parts(asm, "B", state.from_fractal(start), size=size, flags=TRANSPOSE, label="state out")
+        multiply(asm, at(tile, start * FULL), fractals.negative, piece, n=size, overwrite=True, label="state out")
+    staged = asm.buffer("state out:UB", "UB", count * FULL)
+    for column in range(values):
+        target, source = at(staged, column * keys * FULL), at(tile, column * FULL)
+        asm.emit("c_to_ub32", target, source, count=keys, size=1, p=(values - 1, 0), label="state out")
+    vector(asm, "muls32", staged, staged, repeats=count * 4, scalar=asm.scalar(-1 / state_scale), label="state out")
+    asm.emit("rows_from_ub", src0=staged, count=values, p=(_tensor("state_out"), head, 0, 1, 1, 0, 0, 4), label="state out")

@@ -1,0 +1,191 @@
+"""Gates of a decay per channel: constants on the core, decays as split tiles, strengths and whole blocks' factors as diagonals.
+
+Exponents are products of 0/1 matrices with the decays' parts, within blocks of 16 tokens only: terms of one sign, never a
+difference. What lies further away is reached by factors of whole blocks, one a channel: diagonal right operands.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hajax import abi
+from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
+from hajax.lowering.gates import Basics, build_diagonals, high_and_low, selector_fractals
+from hajax.lowering.per_channel_tiles import Write, split_tile, write
+from hajax.lowering.tiles import TRANSPOSE, Parts, copy_out, load, load_parts, multiply, parts_in_l1, split, vector, whole
+from hajax.plans.program import LOAD, MAP, Operand
+
+LEVELS = (8, 4, 2, 1)  # tokens of a half, of the halvings inside a block of 16
+SLOTS = 8  # sums of whole blocks, of each channel
+BLOCK_0, BLOCK_2, BLOCK_1, BLOCK_3, UPPER, LOWER, ALL = range(7)
+SUMS = ((0,), (2,), (1,), (3,), (0, 1), (2, 3), (0, 1, 2, 3))  # blocks of 16 tokens that each of them adds up
+
+
+@dataclass(frozen=True, slots=True)
+class Fractals:
+    """Constants in L0A, one fractal each unless said otherwise."""
+
+    negative: Operand  # minus the identity
+    ones: Operand  # two of them
+    prefix: Operand  # t <= i
+    suffix: Operand  # t > j
+    levels: dict[int, Operand]  # by tokens of a half: from the middle of its group to row i, or from behind row i to the middle
+    state_scale: Operand  # times the identity
+    upper_sums: Operand  # a fractal for each block of tokens: rows 0 .. 7 are the SUMS
+    lower_sums: Operand  # rows 8 .. 15 are
+    scale: Parts  # the call's scale over the state's, times the identity
+    scale_lanes: Operand  # the same number in 64 lanes, in UB
+    shared: Basics  # what the inverse takes of these
+
+
+def place_fractals(asm: Assembler, state_scale: float) -> Fractals:
+    """Setup steps: constants from GM, and the call's scale."""
+    assert asm.dims.rows == 4, "sums of blocks are written for chunks of 64"
+    one, eye = np.ones((16, 16), np.float16), np.eye(16, dtype=np.float16)
+    left = [one, one, np.tril(one), np.triu(one, 1), *(_level(half) for half in LEVELS), eye * np.float16(state_scale)]
+    left += [_sums(block, start) for start in (0, SLOTS) for block in range(asm.dims.rows)]
+    tiles = [-eye, *selector_fractals(), *left]
+    source = asm.buffer("basics", "L1", len(tiles) * HALF, kept=True)
+    place = asm.constants.place(np.stack(tiles).astype(np.float16))
+    asm.emit("constant_to_l1", source, constant=place, size=len(tiles) * HALF // UNIT, first=True)
+    target = asm.buffer("basics:A", "L0A", (1 + len(left)) * HALF, kept=True)
+    load(asm, "A", source, target=target, label="basics")
+    load(asm, "A", at(source, 9 * HALF), size=len(left), target=at(target, HALF), label="basics")
+    scale, lanes = _place_scale(asm, eye, state_scale)
+    fractal = [at(target, number * HALF) for number in range(1 + len(left))]
+    shared = Basics(fractal[0], fractal[1], fractal[3], *[source] * 4, selector=at(source, HALF))
+    levels = dict(zip(LEVELS, fractal[5:9], strict=True))
+    return Fractals(
+        fractal[0], fractal[1], fractal[3], fractal[4], levels, fractal[9], fractal[10], fractal[14], scale, lanes, shared
+    )  # fmt: skip
+
+
+def _level(half: int) -> np.ndarray:
+    found = np.zeros((16, 16), np.float16)
+    for i in range(16):
+        middle = i - i % (2 * half) + half
+        found[i, middle : i + 1] = 1
+        found[i, i + 1 : middle] = 1
+    return found
+
+
+def _sums(block: int, start: int) -> np.ndarray:
+    found = np.zeros((16, 16), np.float16)
+    for slot, blocks in enumerate(SUMS):
+        if block in blocks:
+            found[start + slot] = 1
+    return found
+
+
+def _place_scale(asm: Assembler, eye: np.ndarray, state_scale: float) -> tuple[Parts, Operand]:
+    half = asm.buffer("identity:UB", "UB", HALF)
+    asm.emit("constant_to_ub", half, constant=asm.constants.place(eye), size=HALF // UNIT, label="identity")
+    diagonal = asm.buffer("scale:UB", "UB", FULL)
+    vector(asm, "to32", diagonal, half, repeats=4, strides=(8, 4, 0), label="scale")
+    lanes = asm.buffer("scale lanes", "UB", 256, kept=True)
+    vector(asm, "dup32", lanes, repeats=1, scalar=asm.scalar(1.0), label="scale")
+    for target, repeats in ((diagonal, 4), (lanes, 1)):
+        vector(asm, "muls32", target, target, repeats=repeats, scalar=0, label="scale")
+        vector(asm, "muls32", target, target, repeats=repeats, scalar=asm.scalar(1 / state_scale), label="scale")
+    halves = high_and_low(asm, diagonal, 4, "scale")
+    source = parts_in_l1(asm, "scale", 1)
+    write(asm, halves, Write(source, 2 * HALF // UNIT), 0, "scale")
+    target = asm.buffer("scale:A", "L0A", 2 * HALF, kept=True)
+    load(asm, "A", source.high, size=2, target=target, label="scale")
+    return Parts(target, 1), lanes
+
+
+@dataclass(frozen=True, slots=True)
+class GateBuffers:
+    """What outlives a stage. Diagonals in UB keep zeros beside what is written."""
+
+    decays: tuple[Parts, ...]  # of each head, [key block][row block]
+    raw_strengths: Operand
+    strength_diagonals: Operand
+    factor_diagonals: Operand  # [key block][slot] of one part
+    chunk_decays: tuple[Parts, ...]  # diagonals of each head's key blocks
+
+
+def place_gates(asm: Assembler) -> GateBuffers:
+    """Setup: room for gates, with zeros where only diagonals are written later."""
+    heads, rows, keys = asm.dims.heads, asm.dims.rows, asm.dims.keys
+    decays = tuple(parts_in_l1(asm, "decays", rows * keys) for _ in range(heads))
+    chunk_decays = tuple(parts_in_l1(asm, "chunk decay", keys, versions=2) for _ in range(heads))
+    raw = asm.buffer("strengths", "UB", heads * asm.dims.chunk * 4, versions=2)
+    zeroed = []
+    for name, fractals in (("strength", 2 * heads * rows), ("factor", _pairs(asm) * 2 * SLOTS)):
+        target = asm.buffer(f"{name} diagonals:UB", "UB", fractals * HALF, kept=True)
+        vector(asm, "dup16", target, repeats=fractals * 2, scalar=asm.scalar(0.0), label="zeros")
+        zeroed.append(target)
+    return GateBuffers(decays, raw, zeroed[0], zeroed[1], chunk_decays)
+
+
+def _pairs(asm: Assembler) -> int:
+    """Fractals that hold the sums of two key blocks each."""
+    return (asm.dims.keys + 1) // 2
+
+
+def load_gates(asm: Assembler, fractals: Fractals, buffers: GateBuffers) -> None:
+    """Load steps: strengths of each head; its decays, split on the way to L1: there is no room in UB to keep them."""
+    asm.stage = LOAD
+    tensors = abi.table("tensors")
+    dims = asm.dims
+    for head in range(dims.heads):
+        place = at(buffers.raw_strengths, head * dims.chunk * 4)
+        asm.emit("gate_to_ub", place, p=(tensors["beta"], head), label="beta")
+    count = dims.rows * dims.keys
+    for head, decays in enumerate(buffers.decays):
+        staged = asm.buffer("decays:UB", "UB", count * FULL)
+        asm.emit("rows_to_ub", staged, count=dims.keys, p=(tensors["log_decay"], head, 0, 1), label="decays")
+        tile = asm.buffer("decays", "L0C", count * FULL)
+        asm.emit("ub_to_c32", tile, staged, size=count, label="decays")
+        split(asm, fractals.negative, tile, whole(decays, count), label="decays")
+
+
+def lower_strengths(asm: Assembler, fractals: Fractals, buffers: GateBuffers) -> tuple[Parts, Operand]:
+    """Map steps: strengths as diagonals in L1, [head][row block]; and in UB tiles of equal rows, [row block][head], twice each."""
+    asm.stage = MAP
+    heads, rows = asm.dims.heads, asm.dims.rows
+    count = heads * rows
+    halves = high_and_low(asm, buffers.raw_strengths, heads, "strengths")
+    build_diagonals(asm, halves, buffers.strength_diagonals, 2 * count, "strength")
+    diagonals = parts_in_l1(asm, "strengths", count)
+    write(asm, buffers.strength_diagonals, Write(diagonals, 2 * count * HALF // UNIT), 0, "strengths")
+    right = load_parts(asm, "B", diagonals, count=rows, size=heads, inner=rows, group=1, label="strengths")
+    tile = asm.buffer("strength columns", "L0C", 2 * count * FULL)
+    multiply(asm, tile, fractals.ones, right, m=2, n=count, overwrite=True, label="strength columns")
+    return diagonals, copy_out(asm, tile, 2 * count, half=False, label="strength columns")
+
+
+def lower_block_factors(asm: Assembler, fractals: Fractals, buffers: GateBuffers, head: int) -> Parts:
+    """Map steps: exp of the SUMS of a head's channels as diagonals in L1, [key block][slot]; the whole chunk's for the state."""
+    asm.stage = MAP
+    rows, keys, pairs = asm.dims.rows, asm.dims.keys, _pairs(asm)
+    right = load_parts(asm, "B", buffers.decays[head], size=rows * keys, flags=TRANSPOSE, label="decays")
+    tile = asm.buffer("block sums", "L0C", pairs * FULL)
+    for start, left, count in ((0, fractals.upper_sums, pairs), (rows, fractals.lower_sums, keys // 2)):
+        if count:
+            multiply(
+                asm, tile, left, right.from_fractal(start), count=count, k=rows, move_tile=1, move_right=2 * rows,
+                overwrite=start == 0, label="block sums",
+            )  # fmt: skip
+    staged = copy_out(asm, tile, pairs, half=False, label="block sums")
+    vector(asm, "exp32", staged, staged, repeats=4 * pairs, label="block factors")
+    tile = asm.buffer("block factors", "L0C", pairs * FULL)
+    asm.emit("ub_to_c32", tile, staged, size=pairs, label="block factors")
+    between = parts_in_l1(asm, "block factors", pairs)
+    halves = split_tile(
+        asm, fractals.negative, tile, pairs, (Write(between, pairs * HALF // UNIT, low=False),),
+        ((between.high, {"size": pairs}),), label="block factors",
+    )  # fmt: skip
+    blocks = pairs * 2 * SLOTS
+    diagonals = parts_in_l1(asm, "factor diagonals", blocks)
+    fractal = HALF // UNIT
+    whole_chunk = Write(
+        buffers.chunk_decays[head], fractal, count=keys, source=ALL * fractal, source_gap=(SLOTS - 1) * fractal
+    )
+    for part in (0, 1):
+        build_diagonals(asm, halves[part], buffers.factor_diagonals, blocks, "factor")
+        for place in (Write(diagonals, blocks * fractal), whole_chunk):
+            write(asm, buffers.factor_diagonals, place, part, "factor diagonals")
+    return diagonals

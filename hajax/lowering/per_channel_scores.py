@@ -1,0 +1,191 @@
+"""Scores of a chunk with a decay per channel: binary halvings, 64 and 32 between blocks of 16 tokens, 16 to 2 inside them.
+
+Between blocks every product counts. Inside, the products of a halving also pair groups with one another: lane masks pick
+what counts on its way into one tile. The diagonal is that of plain products.
+"""
+
+from dataclasses import dataclass
+
+from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
+from hajax.lowering.per_channel_gates import LEVELS, Fractals
+from hajax.lowering.per_channel_rows import BlockRows, LevelRows
+from hajax.lowering.per_channel_tiles import FRACTAL, Write, split_tile
+from hajax.lowering.system import Inputs, rows_left
+from hajax.lowering.tiles import Matrix, Parts, copy_out, load, load_parts, multiply, parts_in_l1, vector
+from hajax.plans.program import MAP, Operand
+
+_PLACES = {half: number for number, half in enumerate((0, *reversed(LEVELS)))}  # 0: the diagonal; 8 last: its mask never shifts
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreTiles:
+    """In L0C. triangles: [head][system, scores] as packed lower triangles; inside: of each halving, [row block][head][K, Q]."""
+
+    triangles: Operand
+    inside: Operand
+    picked: Operand  # in UB, in the same order, with zeros above the diagonal
+
+    def halving(self, asm: Assembler, half: int, head: int) -> Operand:
+        """A head's tile of block 0; 0: of the diagonal, which has queries only."""
+        blocks = asm.dims.rows * asm.dims.heads
+        if half == 0:
+            return at(self.inside, head * FULL)
+        return at(self.inside, (blocks + (_PLACES[half] - 1) * 2 * blocks + 2 * head) * FULL)
+
+
+def place_picked(asm: Assembler) -> Operand:
+    """Setup: room for what the masks pick, with zeros above the diagonal; a unit more, into which shifted masks reach."""
+    size = 2 * asm.dims.rows * asm.dims.heads * FULL + 256
+    picked = asm.buffer("picked scores", "UB", size, kept=True)
+    vector(asm, "dup32", picked, repeats=size // 256, scalar=asm.scalar(0.0), label="zeros")
+    return picked
+
+
+def place_tiles(asm: Assembler, picked: Operand) -> ScoreTiles:
+    """Room for a chunk."""
+    heads, blocks = asm.dims.heads, asm.dims.rows * asm.dims.heads
+    inside = asm.buffer("inside scores", "L0C", (1 + 2 * len(LEVELS)) * blocks * FULL)
+    return ScoreTiles(asm.buffer("triangles", "L0C", 2 * heads * asm.dims.triangle * FULL), inside, picked)
+
+
+def _triangle(asm: Assembler, tiles: ScoreTiles, head: int, kind: int, row: int, column: int) -> Operand:
+    number = (2 * head + kind) * asm.dims.triangle + row * (row + 1) // 2 + column
+    return at(tiles.triangles, number * FULL)
+
+
+def lower_near_blocks(asm: Assembler, tiles: ScoreTiles, odd: Parts, blocks: BlockRows, head: int) -> None:
+    """Map steps: blocks 1 and 3 against the ones before them. odd: keys and queries of blocks 1 and 3 in L0A."""
+    asm.stage = MAP
+    keys = asm.dims.keys
+    right = load_parts(asm, "B", blocks.suffix, count=2, size=keys, group=2 * keys, label="suffix rows")
+    for kind in (0, 1):
+        multiply(
+            asm, _triangle(asm, tiles, head, kind, 1, 0), odd.from_fractal(2 * kind * keys), right, count=2, k=keys,
+            move_tile=7, move_left=keys, move_right=keys, overwrite=True, label="near blocks",
+        )  # fmt: skip
+
+
+def lower_far_blocks(asm: Assembler, tiles: ScoreTiles, late: Parts, blocks: BlockRows, head: int) -> None:
+    """Map steps: blocks 2 and 3 against 0 and 1. late: keys and queries of blocks 2 and 3 in L0A."""
+    asm.stage = MAP
+    keys = asm.dims.keys
+    source = blocks.second.from_fractal(2 * keys)
+    right = load_parts(asm, "B", source, count=keys, size=2, inner=keys, group=1, label="rows to the middle")
+    for kind in (0, 1):
+        multiply(
+            asm, _triangle(asm, tiles, head, kind, 2, 0), late.from_fractal(2 * kind * keys), right, count=2, n=2, k=keys,
+            move_tile=3, move_left=keys, overwrite=True, label="far blocks",
+        )  # fmt: skip
+
+
+def plain_columns(asm: Assembler, inputs: Inputs, head: int) -> Operand:
+    """Keys as they came as right operand, a block of 16 tokens after the other."""
+    asm.stage = MAP
+    rows, keys = asm.dims.rows, asm.dims.keys
+    return load(asm, "B", inputs.keys[asm.dims.key_head(head)], count=rows, size=keys, inner=rows, group=1, label="K^T")
+
+
+def lower_diagonal(asm: Assembler, tiles: ScoreTiles, inputs: Inputs, columns: Operand, head: int) -> None:
+    """Map steps: plain products of queries and keys inside blocks, of which the diagonal counts."""
+    keys, heads = asm.dims.keys, asm.dims.heads
+    left = rows_left(asm, inputs.queries[asm.dims.key_head(head)], "Q")
+    multiply(
+        asm, tiles.halving(asm, 0, head), left, columns, count=asm.dims.rows, k=keys,
+        move_tile=heads, move_left=keys, move_right=keys, overwrite=True, label="diagonal",
+    )  # fmt: skip
+
+
+def lower_inside(asm: Assembler, tiles: ScoreTiles, level: LevelRows, columns: Operand, half: int, head: int) -> None:
+    """Map steps: one halving inside blocks. columns: plain keys in L0B, for halves of one token."""
+    asm.stage = MAP
+    rows, keys, heads = asm.dims.rows, asm.dims.keys, asm.dims.heads
+    count = rows * keys
+    right: Matrix = columns
+    if half != 1:
+        right = load_parts(asm, "B", level.rows, size=count, label="level rows")
+    for first in range(0, rows, 2):
+        left = Parts(asm.buffer("level rows:A", "L0A", 8 * keys * HALF), 4 * keys)
+        for row in (0, 1):
+            source = level.rows.from_fractal((first + row) * keys)
+            target = left.from_fractal(2 * row * keys)
+            load_parts(asm, "A", source, count=2, size=keys, group=count, target=target, label="level rows")
+        tile = at(tiles.halving(asm, half, head), first * 2 * heads * FULL)
+        own = right.from_fractal(first * keys) if isinstance(right, Parts) else at(right, first * keys * HALF)
+        multiply(
+            asm, tile, left, own, count=2, m=2, k=keys, move_tile=2 * heads, move_left=2 * keys, move_right=keys,
+            overwrite=True, label=f"level {half}",
+        )  # fmt: skip
+
+
+def pick_inside(asm: Assembler, fractals: Fractals, tiles: ScoreTiles, strengths: Operand) -> None:
+    """Map steps: what counts inside the blocks of all heads, times each column's strength, to the triangles in L0C."""
+    asm.stage = MAP
+    heads, rows = asm.dims.heads, asm.dims.rows
+    blocks = rows * heads
+    staged = copy_out(asm, tiles.inside, (1 + 2 * len(LEVELS)) * blocks, half=False, label="inside scores")
+    for half, place in _PLACES.items():
+        source = at(staged, (blocks + (place - 1) * 2 * blocks) * FULL if half else 0)
+        for start, mask in _windows(asm, half):
+            if half:
+                sign = asm.scalar(1.0 if half == 1 else -1.0)  # the keys of the right side have a minus, but for half 1
+                vector(
+                    asm, "muls32", at(tiles.picked, start), at(source, start), repeats=2 * blocks, strides=(32, 32, 0),
+                    scalar=sign, mask=mask, label=f"picked {half}",
+                )  # fmt: skip
+            else:
+                vector(
+                    asm, "mul32", at(tiles.picked, FULL + start), at(source, start), fractals.scale_lanes, repeats=blocks,
+                    strides=(64, 32, 0), mask=mask, label="picked diagonal",
+                )  # fmt: skip
+    strong = asm.buffer("strong scores:UB", "UB", 2 * blocks * FULL)
+    vector(asm, "mul32", strong, tiles.picked, strengths, repeats=8 * blocks, label="strong scores")
+    for row in range(rows):
+        target = _triangle(asm, tiles, 0, 0, row, row)
+        source = at(strong, row * 2 * heads * FULL)
+        asm.emit("ub_to_c32", target, source, count=2 * heads, size=1, p=(0, asm.dims.triangle - 1), label="diagonal blocks")
+
+
+def _windows(asm: Assembler, half: int) -> list[tuple[int, int]]:
+    """Where in a fractal of fp32 instructions of four rows start, and their masks; in the right half by a shift of 8 lanes."""
+    found = []
+    for quarter in range(4):
+        shift = 0 if half == 8 else 8 * (quarter // 2)
+        lanes = 0
+        for row in range(4):
+            i = 4 * quarter + row
+            if half == 0:
+                columns = range(i, i + 1)
+            elif i % (2 * half) >= half:
+                columns = range(i - i % (2 * half), i - i % half)
+            else:
+                continue
+            lanes |= sum(1 << (16 * row + column - shift) for column in columns)
+        if lanes:
+            found.append((quarter * 256 + shift * 4, asm.mask(lanes)))
+    return found
+
+
+def split_triangles(asm: Assembler, fractals: Fractals, tiles: ScoreTiles, system: Parts, scores: Parts) -> None:
+    """Map steps: the systems of all heads to L1 as packed triangles, the scores as squares, where zeros lie above."""
+    asm.stage = MAP
+    heads, rows, triangle = asm.dims.heads, asm.dims.rows, asm.dims.triangle
+    count = 2 * heads * triangle
+    between = parts_in_l1(asm, "triangles", count)
+    size = triangle * FRACTAL
+    places = [Write(between, count * FRACTAL, low=False), Write(system, size, count=heads, source_gap=size)]
+    for row in range(rows):
+        width = (row + 1) * FRACTAL
+        places.append(
+            Write(
+                scores, width, count=heads, start=row * rows * FRACTAL, source=size + row * (row + 1) // 2 * FRACTAL,
+                source_gap=2 * size - width, target_gap=rows * rows * FRACTAL - width,
+            )  # fmt: skip
+        )
+    rest = ((between.high, {"size": count}),)
+    split_tile(asm, fractals.negative, tiles.triangles, count, tuple(places), rest, label="triangles")
+
+
+__all__ = [
+    "UNIT", "ScoreTiles", "lower_diagonal", "lower_far_blocks", "lower_inside", "lower_near_blocks", "pick_inside", "place_picked",
+    "place_tiles", "plain_columns", "split_triangles",
+]  # fmt: skip
