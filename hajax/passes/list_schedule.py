@@ -1,28 +1,34 @@
 """A greedy search for an emission order, with pipes, queues and memories in modelled time."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 from hajax.passes.rooms import Room
 from hajax.passes.step_cost import PIPES
 from hajax.passes.step_graph import FLAG_CYCLES, StepGraph
 from hajax.plans.program import SPACES
 
+_Candidate = tuple[tuple[float, float], int, float, bool]  # key, the smallest first; step, its start, room was found
 _MTE1 = PIPES.index("MTE1")
-_SCARCE = (SPACES.index("L0A"), SPACES.index("L0B"))  # memories that are too small for much to overlap
 
 
 @dataclass(frozen=True, slots=True)
 class Taste:
-    """How a search prefers steps. slack: steps that can start within so many cycles of one another are told apart by priority.
+    """How a search prefers steps, by when they can start and by priority.
 
-    Priority is the path behind a step in cycles, plus `closing` for each L0 that an open buffer fills and that the step helps
-    to close, less `opening` for each one that it would fill, times the steps that have to come before that is closed again.
+    Priority is the step's tail in cycles (StepGraph.tails with `tail_slack`), plus `closing` for each L0 that an open buffer
+    fills and that the step helps to close, less `opening` for each one that it would fill, times the steps that have to come
+    before that is closed again. With a `weight`, the step with the least start less weight times priority comes next; without,
+    that of the highest priority of those that can start within `slack` cycles of the first one.
     """
 
-    slack: float
+    tail_slack: float
     closing: float
     opening: float
+    slack: float = 0.0
+    weight: float = 0.0
     lookahead: int = 10**6  # steps of its stage that a step may be moved ahead of
 
 
@@ -93,7 +99,9 @@ class Search:
         self.order: list[int] = []
         self.emitted = bytearray(graph.count)
         self.pending = (1 << graph.count) - 1  # a bit for each step that is not emitted
-        self.filled: dict[int, tuple[int, float]] = {}  # open buffers in L0: what closes them, and their share of it
+        self.tails = graph.tails(taste.tail_slack)
+        self.boosts = [0.0] * graph.count
+        self.limits: list[float] = []
         self.left = list(graph.users)  # steps that still use a local buffer
         self.live = [0] * len(SPACES)
         self.address = [-1] * len(graph.names)
@@ -141,43 +149,57 @@ class Search:
         return start
 
     def _choose(self) -> int | None:
-        """Candidates in blocks of about equal starts; those whose bytes become free later wait for their turn."""
-        starts = sorted([(self._start(at), at) for at in self.ready if self._in_reach(at)])
-        later: list[tuple[float, float, int]] = []
-        taken = 0
-        while taken < len(starts):
-            limit = starts[taken][0] + self.taste.slack
-            block = []
-            while taken < len(starts) and starts[taken][0] <= limit:
-                start, at = starts[taken]
-                block.append((-self._priority(at), at, start))
-                taken += 1
-            for priority, at, start in sorted(block):
+        """The preferred step that fits; one whose bytes become free later counts as starting then."""
+        starts = [(self._start(at), at) for at in self.ready if self._in_reach(at)]
+        heap = self._preferred(starts)
+        heapify(heap)
+        while heap:
+            key, at, start, placed = heappop(heap)
+            if not placed:
                 when = self._when_room(at)
                 if when is None:
                     continue
-                if max(start, when) > limit:
-                    later.append((when, priority, at))
-                elif self._can_end(at):
-                    return at
-            limit = starts[taken][0] if taken < len(starts) else float("inf")
-            later.sort()
-            while later and later[0][0] <= limit:
-                at = later.pop(0)[2]
-                if self._can_end(at):
-                    return at
+                if when > start:
+                    heappush(heap, (self._later(key, start, when), at, when, True))
+                    continue
+            if self._can_end(at):
+                return at
         return None
 
+    def _preferred(self, starts: list[tuple[float, int]]) -> list[_Candidate]:
+        weight = self.taste.weight
+        if weight:
+            return [((0.0, start - weight * self._priority(at)), at, start, False) for start, at in starts]
+        starts.sort()
+        found: list[_Candidate] = []
+        limit, self.limits = -1.0, []
+        for start, at in starts:
+            if start > limit:
+                limit = start + self.taste.slack
+                self.limits.append(limit)
+            block = len(self.limits) - 1
+            found.append(((float(block), -self._priority(at)), at, start, False))
+        return found
+
+    def _later(self, key: tuple[float, float], start: float, when: float) -> tuple[float, float]:
+        """The key of a candidate that has to wait for room."""
+        if self.taste.weight:
+            return (0.0, key[1] + when - start)
+        return (float(bisect_left(self.limits, when)), key[1])
+
     def _priority(self, at: int) -> float:
-        graph, taste = self.graph, self.taste
-        value = graph.path[at]
-        for closing, share in self.filled.values():
-            if closing >> at & 1:
-                value += taste.closing * share
-        for number in self._opens(at):
-            if graph.spaces[number] in _SCARCE:
-                value -= taste.opening * (graph.closing[number] & self.pending).bit_count() * graph.shares[number]
+        value = self.tails[at] + self.boosts[at]
+        for number in self.graph.scarce[at]:
+            if self.address[number] < 0:
+                before = (self.graph.closing[number] & self.pending).bit_count()
+                value -= self.taste.opening * before * self.graph.shares[number]
         return value
+
+    def _boost(self, number: int, sign: int) -> None:
+        """A buffer fills a part of an L0, or does no longer: what closes it gets ahead, or back."""
+        gain = sign * self.taste.closing * self.graph.shares[number]
+        for at in self.graph.closers[number]:
+            self.boosts[at] += gain
 
     def _in_reach(self, at: int) -> bool:
         stage = self.graph.stages[at]
@@ -276,6 +298,8 @@ class Search:
                 self.rooms[space].take(found[1], size)
                 self.address[number] = found[1]
                 self.live[space] += size
+                if number in graph.scarce[at]:
+                    self._boost(number, 1)
                 ready = max(ready, found[0])
         clock.emit(at, ready)
         self.order.append(at)
@@ -285,10 +309,9 @@ class Search:
         for number in graph.uses[at]:
             self.until[number] = max(self.until[number], done)
             self.left[number] -= 1
-            if graph.spaces[number] in _SCARCE:
-                self.filled[number] = (graph.closing[number], graph.shares[number])
             if not self.left[number]:
-                self.filled.pop(number, None)
+                if number in graph.scarce[at]:
+                    self._boost(number, -1)
                 space, size = graph.spaces[number], graph.bytes[number]
                 self.rooms[space].give(self.address[number], size, self.until[number], clock.scalar)
                 self.live[space] -= size

@@ -12,6 +12,8 @@ from hajax.targets import NpuTarget
 
 FLAG_CYCLES = 3.0  # of the scalar unit for a step's flags, about; and on the way from pipe to pipe
 _LOADS = ("load_a", "load_b")
+_SCARCE = (SPACES.index("L0A"), SPACES.index("L0B"))  # memories that are too small for much to overlap
+_AHEAD = 100.0  # cycles by which the scalar unit is ahead of a pipe, about
 
 
 class StepGraph:
@@ -20,6 +22,7 @@ class StepGraph:
     def __init__(self, base: Program, dims: Dims, target: NpuTarget):
         steps = base.body
         self.count = len(steps)
+        self._tails: dict[float, list[float]] = {}
         self.depth = target.queue_depth
         self.issue = target.issue_cycles + target.argument_cycles
         self.costs: list[StepCost] = [step_cost(step, dims, target) for step in steps]
@@ -52,6 +55,39 @@ class StepGraph:
             cost = self.costs[at]
             path[at] = cost.busy + cost.latency + FLAG_CYCLES + max((path[one] for one in self.after[at]), default=0.0)
         return path
+
+    def tails(self, slack: float) -> list[float]:
+        """Of each step, modelled cycles from its start to the end of all, pipes and scalar unit shared: greedily from the end.
+
+        Of the steps that can be the next one towards the start within `slack` cycles, that with the longest way there is.
+        """
+        if slack in self._tails:
+            return self._tails[slack]
+        heads = [0.0] * self.count
+        for at, earlier in enumerate(self.before):
+            costs = ((heads[one], self.costs[one]) for one in earlier)
+            heads[at] = max((head + cost.busy + cost.latency + FLAG_CYCLES for head, cost in costs), default=0.0)
+        left = [len(later) for later in self.after]
+        ready = [at for at in range(self.count) if not left[at]]
+        from_end = [cost.latency for cost in self.costs]
+        tails = [0.0] * self.count
+        free, scalar = [0.0] * len(PIPES), 0.0
+        while ready:
+            starts = [max(free[self.costs[at].pipe], from_end[at], scalar - _AHEAD) for at in ready]
+            limit = min(starts) + slack
+            chosen = max((heads[at], at, start) for at, start in zip(ready, starts, strict=True) if start <= limit)
+            _, at, start = chosen
+            cost = self.costs[at]
+            tails[at] = free[cost.pipe] = start + cost.busy
+            scalar += cost.scalar + FLAG_CYCLES + cost.instructions * self.issue
+            ready.remove(at)
+            for one in self.before[at]:
+                from_end[one] = max(from_end[one], tails[at] + self.costs[one].latency + FLAG_CYCLES)
+                left[one] -= 1
+                if not left[one]:
+                    ready.append(one)
+        self._tails[slack] = tails
+        return tails
 
     def _loads(self, steps: Sequence[Step], found: Edges) -> tuple[list[bool], list[tuple[int, ...]]]:
         """Loads into L0 that are emitted with the first step that reads them, and of each step those that it reads.
@@ -133,6 +169,11 @@ class StepGraph:
                 mine.setdefault(self.spaces[number], []).append(number)
             for space, numbers in mine.items():
                 self.by_space[space].append((at, tuple(numbers)))
+        self.closers = [[at for at in range(self.count) if bits >> at & 1] for bits in self.closing]
+        self.scarce = [
+            tuple(n for one in (*self.loads[at], at) for n in self.uses[one] if self.spaces[n] in _SCARCE)
+            for at in range(self.count)
+        ]
         self.peaks = [self._peak(users) for users in self.by_space]
 
     def _peak(self, steps: Sequence[tuple[int, tuple[int, ...]]]) -> int:
