@@ -122,6 +122,22 @@ def compile_kernel(source: Path, target: str = "ascend310p1", *, flags: Sequence
     return _build(folder, key, source, (*command, *options), kernels_in(text.decode(errors="replace")))
 
 
+def compile_text(name: str, text: str, target: str, *, flags: Sequence[str] = ()) -> Path:
+    """`compile_kernel` of a source that hajax wrote, which lies beside the libraries as `<name>.cpp`: messages name its lines."""
+    folder = _folder()
+    source = folder / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.cpp"
+    try:
+        there = source.read_text(encoding="utf-8") == text
+    except (OSError, ValueError):
+        there = False
+    if not there:
+        with tempfile.TemporaryDirectory(dir=folder) as work:
+            written = Path(work) / source.name
+            written.write_text(text, encoding="utf-8")
+            os.replace(written, source)
+    return compile_kernel(source, target, flags=flags)
+
+
 def parameters(library: Path) -> Mapping[str, Sequence[str]] | None:
     """The kernels of a library that `compile_kernel` built, each with its parameters as they are declared; None of another's."""
     try:

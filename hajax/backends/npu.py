@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from hajax import abi
+from hajax.backends._compiler import compile_text
 from hajax.backends._runs import SimFault, SimOptions, SimRun, check_status, options_struct, run_of, timeline
 from hajax.backends.library import Library, LibraryError
-from hajax.backends.sim import open_sim_library, target_table
+from hajax.backends.sim import LoadedKernel, open_sim_library, target_table
+from hajax.plans import source
 from hajax.targets import NpuTarget
 
 __all__ = [
@@ -23,11 +25,13 @@ __all__ = [
     "SimRun",
     "execute",
     "recording",
+    "specialise",
     "take_calls",
     "timeline",
 ]
 
 KERNEL = "hajax_delta_rule"
+_SPECIAL_FLAGS = ("-O1",)  # half the time of -O2, and what a step does is in the library
 _ARRAYS = ("query", "key", "value", "log_decay", "beta", "state_in", "bounds")
 
 
@@ -77,16 +81,19 @@ def execute(
     target: str | NpuTarget | None = None,
     options: SimOptions | None = None,
     l2norm_eps: float | None = None,
+    specialised: bool = False,
 ) -> tuple[np.ndarray, np.ndarray, tuple[SimRun, ...]]:
     """Runs a plan and returns output, final states and what each of its launches did.
 
     `arrays` holds query, key, value, log_decay, beta, state_in and bounds as in hj_delta_call (abi/hajax.h); log_decay may be
     None for a mechanism without a decay, beta is [B, T, Hv, 2] when erase and write strength differ. `target` None: the chip
-    that the plan names. Launches of one plan find L2 as the one before left it. Raises SimFault when a check fails,
-    ValueError for arrays that do not fit the plan or a refused call, LibraryError for a refused plan.
+    that the plan names. `specialised`: with a kernel made of this plan's programs, compiled here the first time, instead of the
+    one that walks any plan. Launches of one plan find L2 as the one before left it. Raises SimFault when a check fails,
+    ValueError for arrays that do not fit the plan or a refused call, LibraryError for a refused plan,
+    CompileError.
     """
     library = open_sim_library()
-    ffi = library.ffi
+    ffi, lib = library.ffi, library.lib
     given = {name: None if (a := arrays[name]) is None else np.ascontiguousarray(a) for name in _ARRAYS}
     launches, output_dtype = _check_arrays(library, plan, given)
     value, state_in = given["value"], given["state_in"]
@@ -98,18 +105,34 @@ def execute(
     table = ffi.NULL if target is None else target_table(library, target)
     results, count = ffi.new("hj_sim_result *[]", launches), ffi.new("int32_t *", launches)
     struct = options_struct(library, options or SimOptions())
-    check_status(library, library.lib.hajax_sim_execute(table, plan, len(plan), call, struct, ffi.NULL, results, count))
+    rest = (table, plan, len(plan), call, struct, ffi.NULL, results, count)
+    kernel, loaded = KERNEL, None
+    if specialised:
+        loaded = specialise(plan)
+        kernel = loaded.name
+        check_status(library, lib.hajax_sim_execute_special(str(loaded.path).encode(), *rest))
+    else:
+        check_status(library, lib.hajax_sim_execute(*rest))
     name = target if isinstance(target, str) else target.name if target is not None else _target_name(library, plan)
-    runs = _runs(library, [results[i] for i in range(count[0])], name)
+    runs = _runs(library, [results[i] for i in range(count[0])], name, kernel, loaded)
     return output, state_out, runs
 
 
-def _runs(library: Library, handles: list[Any], target: str) -> tuple[SimRun, ...]:
+def specialise(plan: bytes) -> LoadedKernel:
+    """The kernel made of a plan's programs, compiled against the emulator's headers, or found compiled. Raises CompileError."""
+    name, text = source.kernel_name(plan), source.source_of(plan)
+    library = open_sim_library()
+    return LoadedKernel(library, compile_text(name, text, _target_name(library, plan), flags=_SPECIAL_FLAGS), name)
+
+
+def _runs(
+    library: Library, handles: list[Any], target: str, kernel: str = KERNEL, loaded: LoadedKernel | None = None
+) -> tuple[SimRun, ...]:
     """The runs of these results, all of which are given away, also when one is a fault."""
     runs, fault = [], None
     for handle in handles:
         try:
-            runs.append(run_of(library, handle, KERNEL, target))
+            runs.append(run_of(library, handle, kernel, target, loaded))
         except SimFault as error:
             fault = error
     if fault is not None:

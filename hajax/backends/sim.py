@@ -160,11 +160,11 @@ class Device:
         """Runs a kernel on arrays of this device; the run's `arrays` stay empty. Raises SimFault, ValueError, LibraryError."""
         words = [_word(n, argument) for n, argument in enumerate(arguments)]
         _check_parameters(Path(library), kernel, words)
-        loaded = _Loaded(self._library, Path(library), kernel)
+        loaded = LoadedKernel(self._library, Path(library), kernel)
         handle = self._launch(loaded, kernel, words, blocks, options or SimOptions())
         return run_of(self._library, handle, kernel, self.target, loaded)
 
-    def _launch(self, loaded: "_Loaded", kernel: str, words: list[int], blocks: int, options: SimOptions) -> Any:
+    def _launch(self, loaded: "LoadedKernel", kernel: str, words: list[int], blocks: int, options: SimOptions) -> Any:
         ffi, lib = self._library.ffi, self._library.lib
         if not 1 <= blocks <= self._table.ai_cores:
             raise ValueError(f"blocks: expected 1 to {self._table.ai_cores}, the AI cores of {self.target}, got {blocks!r}")
@@ -186,14 +186,15 @@ class Device:
         check_status(self._library, status)
 
 
-class _Loaded:
+class LoadedKernel:
     """A kernel's library, open for as long as a run may ask for source lines in it."""
 
     def __init__(self, library: Library, path: Path, kernel: str) -> None:
         lib = library.lib
         if not path.is_file():
             raise FileNotFoundError(f"kernel library: no file {path}")
-        handle = lib.hajax_sim_library_open(str(path.absolute()).encode())
+        self.path, self.name = path.absolute(), kernel
+        handle = lib.hajax_sim_library_open(str(self.path).encode())
         if handle == library.ffi.NULL:
             raise LibraryError(f"kernel library: {last_error(library)}")
         self._close = weakref.finalize(self, lib.hajax_sim_library_close, handle)
