@@ -63,13 +63,13 @@ class Clock:
         if ready > free:
             free = ready
         scalar = self.scalar + cost.scalar + FLAG_CYCLES
-        pause = cost.latency if cost.pauses else 0.0
+        pause, run = cost.latency, cost.run
         free += cost.first
         for number in range(cost.instructions):
             if len(left) >= depth and left[-depth] > scalar:
                 scalar = left[-depth]
             scalar += issue
-            if number:
+            if number and number % run == 0:
                 free += pause
             begin = free if free > scalar else scalar
             left.append(begin)

@@ -1,6 +1,6 @@
 """What a step costs on its pipe and on the scalar unit that issues it, and what a section costs: modelled, as the emulator does.
 
-Sizes are those of a whole chunk. Tensors are read from DDR, everything else is in L2.
+Sizes are those of a whole chunk. Tensors are read from and written to DDR, everything else is in L2.
 """
 
 from collections.abc import Sequence
@@ -54,12 +54,17 @@ class StepCost:
     latency: float
     scalar: float
     mask: int  # of a vector step, else -1
-    pauses: bool  # a barrier stands between its instructions
+    pauses: int  # barriers between its instructions, at equal distances
 
     @property
     def busy(self) -> float:
         """Cycles on the pipe, from start to end."""
-        return self.first + self.instructions * self.cycles + (self.instructions - 1) * self.latency * self.pauses
+        return self.first + self.instructions * self.cycles + self.pauses * self.latency
+
+    @property
+    def run(self) -> int:
+        """Instructions between two barriers."""
+        return self.instructions // (self.pauses + 1)
 
 
 def step_cost(step: Step, dims: Dims, target: NpuTarget) -> StepCost:
@@ -68,7 +73,7 @@ def step_cost(step: Step, dims: Dims, target: NpuTarget) -> StepCost:
     mask = -1
     if step.opcode == "sync":
         loads = 2 if max(len(step.waits), len(step.sets)) > 2 else 1
-        return StepCost(-1, 0, 0.0, 0.0, 0.0, loads * target.scalar_load_cycles, -1, False)
+        return StepCost(-1, 0, 0.0, 0.0, 0.0, loads * target.scalar_load_cycles, -1, 0)
     number, cycles, first, latency = 1, 0.0, 0.0, 0.0
     if step.opcode == "mmad":
         number, cycles, first, latency = _products(step, target)
@@ -79,7 +84,7 @@ def step_cost(step: Step, dims: Dims, target: NpuTarget) -> StepCost:
     elif step.opcode in _GM_INSTRUCTIONS:
         instruction, path = _GM_INSTRUCTIONS[step.opcode]
         number, size = _gm_copies(step, dims)
-        missed = size if step.opcode in ("rows_to_l1", "rows_to_ub", "gate_to_ub") else 0
+        missed = size if step.opcode in ("rows_to_l1", "rows_to_ub", "gate_to_ub", "rows_from_ub") else 0
         cycles = chip_cost.instruction_cycles(target, instruction, bytes=size, path=path, missed=missed)
         latency = chip_cost.instruction_latency(target, instruction, path=path)
         loads -= step.opcode.startswith("constant")
@@ -90,7 +95,7 @@ def step_cost(step: Step, dims: Dims, target: NpuTarget) -> StepCost:
             number, size = step.count * (2 if step.p[5] or step.p[6] else 1), step.size * HALF_FRACTAL
         cycles = chip_cost.instruction_cycles(target, instruction, bytes=size, path=path)
         latency = chip_cost.instruction_latency(target, instruction, path=path)
-    pauses = step.opcode == "mmad" and bool(step.p[6] & _BARRIER_BETWEEN)
+    pauses = _pauses(step, number, target) if step.opcode == "mmad" else 0
     return StepCost(PIPES.index(pipe(step)), number, cycles, first, latency, loads * target.scalar_load_cycles, mask, pauses)
 
 
@@ -106,6 +111,14 @@ def _products(step: Step, target: NpuTarget) -> tuple[int, float, float, float]:
     tiles = step.p[0] * sum(one.n * one.k for one in each)
     rounds = 1 + bool(step.index) + bool(step.p[7])  # with the low part of either side
     return rounds * len(each), per_tile * tiles / max(1, len(each)), start, target.cube_latency
+
+
+def _pauses(step: Step, number: int, target: NpuTarget) -> int:
+    """Barriers of an mmad step: between all products, or before products with low parts that are too small to do without."""
+    if step.p[6] & _BARRIER_BETWEEN:
+        return number - 1
+    rounds = 1 + bool(step.index) + bool(step.p[7])
+    return rounds - 1 if step.p[0] * step.p[1] < target.cube_barrier_tiles else 0
 
 
 def _gm_copies(step: Step, dims: Dims) -> tuple[int, int]:
@@ -201,8 +214,9 @@ def simulate(steps: Sequence[Step], dims: Dims, target: NpuTarget, costs: Sequen
             begin = -1.0
             for number in range(cost.instructions):
                 at = issue(queue, target.issue_cycles + target.argument_cycles)
-                if number and cost.pauses:
+                if number and number % cost.run == 0:
                     at = max(at, queue.done)
+                    queue.drained = True
                 begin = at if begin < 0 else begin
                 cycles = cost.cycles + (cost.first if queue.drained else 0.0)
                 queue.drained = False
