@@ -135,4 +135,10 @@ def _active(mask: tuple[int, int], lanes: int, blocks: int) -> Blocks:
 
 def meets(one: Touch, other: Touch, distance: int) -> bool:
     """Whether both touch a block, when the other's buffer starts so many blocks behind the one's."""
-    return bool(np.isin(one.numbers(), other.numbers() + distance).any())
+    ours, theirs = one.numbers(), other.numbers() + distance
+    low, high = max(int(ours[0]), int(theirs[0])), min(int(ours[-1]), int(theirs[-1]))
+    if low > high:
+        return False
+    seen = np.zeros(high - low + 1, bool)
+    seen[ours[(ours >= low) & (ours <= high)] - low] = True
+    return bool(seen[theirs[(theirs >= low) & (theirs <= high)] - low].any())

@@ -1,21 +1,20 @@
 """Whether every read finds what its own buffer holds: runs chunks by ownership of bytes instead of values.
 
-Two buffers may share addresses as long as nobody reads one after the other has been written; that is what is tried here.
+Two buffers may share addresses as long as nobody reads one after the other has been written; that is what is tried here. First
+by intervals, which is quick; where gaps between strided blocks might have misled that, again block by block.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from hajax.plans.footprint import UNIT, Dims
-from hajax.plans.program import SPACES, Buffer, Program, Step
+from hajax.plans.program import SPACES, Buffer, Program
 from hajax.plans.verify_blocks import Touch, touches
+from hajax.plans.verify_intervals import FINISH, ITEMS, MOMENTS, SECTIONS, SETUP, Accesses, fine_by_intervals, walk
 
-_LONG = 5  # chunks: more than there are stages, and an odd last one
-_SETUP, _FINISH = 0, 63  # moments; chunks lie between them
-_MOMENTS = 64
 Array = np.ndarray[Any, np.dtype[np.int32]]
 
 
@@ -30,21 +29,24 @@ class _Place:
     kept: bool
 
 
-def verify_lives(program: Program, where: str, dims: Dims) -> None:
+def verify_lives(program: Program, where: str, dims: Dims, accesses: Accesses) -> None:
     """Raises ValueError for a read of bytes that another buffer, another chunk or nobody has written."""
+    if fine_by_intervals(program, accesses):
+        return
     blocks = _blocks(program)
     numbers = {buffer.name: number for number, buffer in enumerate(program.buffers)}
     places = {
-        name: [_places(touches(step, program, dims), program, numbers) for step in getattr(program, name)]
-        for name in ("setup", "body", "finish")
+        name: [_places(touches(step, program, dims), program, numbers) for step in getattr(program, name)] for name in SECTIONS
     }
-    names = _names(program)
-    for chunks in (1, _LONG):
-        owners = {space: np.full(blocks[space], -1, np.int32) for space in SPACES}
-        for again in (False, True):
-            _item(program, places, owners, chunks, again, where, names)
-            if not again:
-                _forget(program, places, owners)
+    names = [name for buffer in program.buffers for name in (buffer.name, f"{buffer.name} (odd)")]
+    owners = {space: np.full(blocks[space], -1, np.int32) for space in SPACES}
+    for again, chunks in enumerate(ITEMS):
+        if again:
+            _forget(program, places, owners)
+        for section, number, version, moment in walk(program, chunks, bool(again)):
+            step = getattr(program, section)[number]
+            here = f"{where}.{section}[{number}] ({step.label or step.opcode})"
+            _touch(places[section][number][version], owners, moment, here, names)
 
 
 def _blocks(program: Program) -> dict[str, int]:
@@ -54,10 +56,6 @@ def _blocks(program: Program) -> dict[str, int]:
         second = program.slot_bytes.get(buffer.space, 0) if buffer.versions == 2 else 0
         found[buffer.space] = max(found[buffer.space], -(-(buffer.address + second + buffer.bytes) // UNIT))
     return found
-
-
-def _names(program: Program) -> list[str]:
-    return [name for buffer in program.buffers for name in (buffer.name, f"{buffer.name} (odd)")]
 
 
 def _places(found: Sequence[Touch], program: Program, numbers: dict[str, int]) -> list[list[_Place]]:
@@ -88,43 +86,13 @@ def _forget(program: Program, places: dict[str, list[list[list[_Place]]]], owner
         for step, versions in zip(program.setup, places["setup"], strict=True):
             for place in versions[step.last] if step.first else ():
                 if place.write and place.space == space:
-                    lasting[place.blocks] |= owner[place.blocks] == place.owner * _MOMENTS + _SETUP
+                    lasting[place.blocks] |= owner[place.blocks] == place.owner * MOMENTS + SETUP
         owner[~lasting] = -1
-
-
-def _item(
-    program: Program,
-    places: dict[str, list[list[list[_Place]]]],
-    owners: dict[str, Array],
-    chunks: int,
-    again: bool,
-    where: str,
-    names: Sequence[str],
-) -> None:
-    """One item of so many chunks; `again`: the one before it on the core ran the same program."""
-
-    def section(name: str, pick: Callable[[Step], int | None], moment: Callable[[int], int]) -> None:
-        for number, step in enumerate(getattr(program, name)):
-            chunk = pick(step)
-            if chunk is not None:
-                here = f"{where}.{name}[{number}] ({step.label or step.opcode})"
-                _touch(places[name][number][chunk % 2], owners, moment(chunk), here, names)
-
-    section("setup", lambda step: None if step.first and again else int(step.last), lambda _: _SETUP)
-    for iteration in range(chunks + program.stages - 1):
-
-        def pick(step: Step, iteration: int = iteration) -> int | None:
-            chunk = iteration - step.stage
-            inside = 0 <= chunk < chunks and (chunk == 0 or not step.first) and (chunk == chunks - 1 or not step.last)
-            return chunk if inside else None
-
-        section("body", pick, lambda chunk: chunk + 1)
-    section("finish", lambda _: chunks - 1, lambda _: _FINISH)
 
 
 def _touch(places: Sequence[_Place], owners: dict[str, Array], moment: int, here: str, names: Sequence[str]) -> None:
     for place in places:
-        mine = place.owner * _MOMENTS
+        mine = place.owner * MOMENTS
         owner = owners[place.space]
         if place.write:
             owner[place.blocks] = mine + moment
@@ -133,7 +101,7 @@ def _touch(places: Sequence[_Place], owners: dict[str, Array], moment: int, here
         if place.kept:
             wrong = (found < mine) | (found > mine + moment)
         else:
-            wrong = (found != mine + moment) & (found != mine + _SETUP)
+            wrong = (found != mine + moment) & (found != mine + SETUP)
         if wrong.any():
             first = int(np.argmax(wrong))
             got = int(found[first])
@@ -146,6 +114,6 @@ def _touch(places: Sequence[_Place], owners: dict[str, Array], moment: int, here
 def _tell(owner: int, names: Sequence[str]) -> str:
     if owner < 0:
         return "bytes that nobody has written"
-    number, moment = divmod(owner, _MOMENTS)
-    when = {_SETUP: "setup", _FINISH: "finish"}.get(moment, f"chunk {moment - 1}")
+    number, moment = divmod(owner, MOMENTS)
+    when = {SETUP: "setup", FINISH: "finish"}.get(moment, f"chunk {moment - 1}")
     return f"bytes of {names[number]} of {when}"

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from hajax import abi
-from hajax.plans.footprint import Dims, footprint, pipe, products
+from hajax.plans.footprint import UNIT, Access, Dims, pipe, products
 from hajax.plans.program import SPACES, Buffer, Flag, Program, Step
-from hajax.plans.verify_blocks import meets, touches
+from hajax.plans.verify_blocks import Touch, meets, touches
+from hajax.plans.verify_intervals import SECTIONS, Accesses
 from hajax.targets import NpuTarget
 
 PIPES = ("S", "MTE2", "MTE1", "M", "V", "MTE3")
@@ -21,20 +22,22 @@ _NOTHING = -1
 Array = np.ndarray[Any, np.dtype[np.int64]]
 
 
-def verify_order(program: Program, where: str, dims: Dims, target: NpuTarget) -> None:
+def verify_order(program: Program, where: str, dims: Dims, target: NpuTarget, touched: Accesses) -> None:
     """Raises ValueError for the first pair of steps that nothing orders, and for flags that do not pair up."""
     buffers = {buffer.name: buffer for buffer in program.buffers}
     ids = min(target.flags_per_pair, target.first_reserved_flag)
-    for name in ("setup", "body", "finish"):
+    parities = 1 if _versions_apart(program) else 2
+    for name in SECTIONS:
         steps = getattr(program, name)
         here = f"{where}.{name}"
         known = _known(steps, here, ids)
         for step, number in zip(steps, range(len(steps)), strict=True):
             _check_products(step, f"{here}[{number}]", target)
-        for odd in range(2 if any(buffer.versions == 2 for buffer in program.buffers) else 1):
-            accesses = _accesses(steps, program, buffers, dims, odd, name)
+        exact: dict[int, tuple[Touch, ...]] = {}
+        for odd in range(parities):
+            accesses = _accesses(steps, touched[name], program, buffers, odd, name)
             for one, other in _unordered(steps, accesses, known, target):
-                if _really_meet(steps, program, buffers, dims, accesses, one, other):
+                if _really_meet(steps, touched[name], program, dims, exact, accesses, (one, other)):
                     first, second = accesses.step[one], accesses.step[other]
                     raise ValueError(
                         f"{here}[{second}] {_tell(steps[second])}: expected to start after step {first} {_tell(steps[first])}, "
@@ -145,15 +148,37 @@ class _Accesses:
 
 
 def _accesses(
-    steps: Sequence[Step], program: Program, buffers: dict[str, Buffer], dims: Dims, odd: int, section: str
+    steps: Sequence[Step],
+    touched: Sequence[Sequence[Access]],
+    program: Program,
+    buffers: dict[str, Buffer],
+    odd: int,
+    section: str,
 ) -> _Accesses:
     rows = []
-    for number, step in enumerate(steps):
-        for which, access in enumerate(footprint(step, dims)):
-            base = _base(program, buffers[access.buffer], step, odd, section)
-            space = SPACES.index(buffers[access.buffer].space)
-            rows.append((space, base + access.start, base + access.end, access.write, number, which))
+    for number, (step, accesses) in enumerate(zip(steps, touched, strict=True)):
+        for which, access in enumerate(accesses):
+            buffer = buffers[access.buffer]
+            base = _base(program, buffer, step, odd, section)
+            rows.append((SPACES.index(buffer.space), base + access.start, base + access.end, access.write, number, which))
     return _Accesses(*np.array(rows, np.int64).reshape(-1, 6).T)
+
+
+def _versions_apart(program: Program) -> bool:
+    """Whether first versions, second versions and all other buffers lie in ranges of their own: then both parities are alike."""
+    for space in SPACES:
+        here = [buffer for buffer in program.buffers if buffer.space == space]
+        twice = [buffer for buffer in here if buffer.versions == 2]
+        if not twice:
+            continue
+        first = min(buffer.address or 0 for buffer in twice)
+        slot = program.slot_bytes[space]
+        if max((buffer.address or 0) + buffer.bytes for buffer in twice) > first + slot:
+            return False
+        ends = ((buffer.address or 0, (buffer.address or 0) + buffer.bytes) for buffer in here if buffer.versions == 1)
+        if any(start < first + 2 * slot and first < end for start, end in ends):
+            return False
+    return True
 
 
 def _base(program: Program, buffer: Buffer, step: Step, odd: int, section: str) -> int:
@@ -185,12 +210,20 @@ def _least_n(step: Step) -> int:
 
 
 def _really_meet(
-    steps: Sequence[Step], program: Program, buffers: dict[str, Buffer], dims: Dims, a: _Accesses, one: int, other: int
+    steps: Sequence[Step],
+    touched: Sequence[Sequence[Access]],
+    program: Program,
+    dims: Dims,
+    exact: dict[int, tuple[Touch, ...]],
+    a: _Accesses,
+    pair: tuple[int, int],
 ) -> bool:
     """Whether two accesses whose intervals overlap share a block: strided ones may lie in each other's gaps."""
-    made = []
-    for at in (one, other):
-        touch = touches(steps[a.step[at]], program, dims)[a.which[at]]
-        access = footprint(steps[a.step[at]], dims)[a.which[at]]
-        made.append((touch, (int(a.start[at]) - access.start) // 32))
-    return meets(made[0][0], made[1][0], made[1][1] - made[0][1])
+    found = []
+    for at in pair:
+        step, which = int(a.step[at]), int(a.which[at])
+        if step not in exact:
+            exact[step] = touches(steps[step], program, dims)
+        found.append((exact[step][which], (int(a.start[at]) - touched[step][which].start) // UNIT))
+    (one, base), (other, other_base) = found
+    return meets(one, other, other_base - base)

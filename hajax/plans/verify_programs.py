@@ -4,9 +4,10 @@ Knows the rules of chip and kernel, nothing of the passes; footprints of opcodes
 """
 
 from hajax import abi
-from hajax.plans.footprint import UNIT, Dims
+from hajax.plans.footprint import UNIT, Access, Dims
 from hajax.plans.model import Shape
 from hajax.plans.program import SPACES, Buffer, Program, Programs
+from hajax.plans.verify_intervals import SECTIONS
 from hajax.plans.verify_items import verify_items
 from hajax.plans.verify_lives import verify_lives
 from hajax.plans.verify_order import verify_order
@@ -34,12 +35,14 @@ def verify_programs(shape: Shape, programs: Programs, target: NpuTarget) -> None
         _verify_head(program, where)
         _verify_buffers(program, where, target)
         buffers = {buffer.name: buffer for buffer in program.buffers}
-        for name in ("setup", "body", "finish"):
+        accesses: dict[str, list[tuple[Access, ...]]] = {}
+        for name in SECTIONS:
+            accesses[name] = []
             for at, step in enumerate(getattr(program, name)):
                 here = f"{where}.{name}[{at}] ({step.label or step.opcode})"
-                verify_step(step, program, buffers, programs, shape, name, here)
-        verify_order(program, f"plan.{where}", dims, target)
-        verify_lives(program, f"plan.{where}", dims)
+                accesses[name].append(verify_step(step, program, buffers, programs, shape, name, here))
+        verify_order(program, f"plan.{where}", dims, target, accesses)
+        verify_lives(program, f"plan.{where}", dims, accesses)
     verify_items(shape, programs, target)
 
 

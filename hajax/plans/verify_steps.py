@@ -1,9 +1,9 @@
 """What a step's fields may hold on the chip: operands in their memories, aligned, counts and strides within their limits."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from hajax import abi
-from hajax.plans.footprint import UNIT, VECTOR, Dims, footprint, operand_spaces
+from hajax.plans.footprint import UNIT, VECTOR, Access, Dims, footprint, operand_spaces
 from hajax.plans.model import Shape
 from hajax.plans.program import Buffer, Program, Programs, Step
 from hajax.plans.verify_blocks import reads_what_it_wrote, writes_twice
@@ -29,8 +29,8 @@ def alignment() -> dict[str, int]:
 
 def verify_step(
     step: Step, program: Program, buffers: Mapping[str, Buffer], programs: Programs, shape: Shape, section: str, where: str
-) -> None:
-    """Raises ValueError naming the field, what it must be and what it is."""
+) -> tuple[Access, ...]:
+    """What the step touches. Raises ValueError naming the field, what it must be and what it is."""
     require(step.opcode in abi.names("opcodes"), f"{where}.opcode", "a name of opcodes.def", step.opcode)
     bytes_fit = len(step.p) == 8 and all(0 <= number <= 255 for number in (step.count, step.index, *step.p))
     require(bytes_fit, f"{where}.p", "numbers from 0 to 255 in p, count and index", (step.count, step.index, step.p))
@@ -62,10 +62,14 @@ def verify_step(
         require(behind <= slot, f"{where}.constant", f"within the {slot} bytes of a workspace slot", behind)
         require(step.p[1] < program.heads, f"{where}.p[1]", f"a head below {program.heads}", step.p[1])
     require(0 <= step.constant < 2**15, f"{where}.constant", "from 0 to 32767", step.constant)
-    for access in footprint(step, Dims(programs.chunk, shape.key_dim)):
+    accesses = footprint(step, Dims(programs.chunk, shape.key_dim))
+    for access in accesses:
         size = buffers[access.buffer].bytes
         inside = 0 <= access.start < access.end <= size
         require(inside, where, f"bytes within the {size} of {access.buffer}", (access.start, access.end))
+    if step.opcode in VECTOR:
+        _verify_overlap(step, program.masks[step.index], accesses, where)
+    return accesses
 
 
 def _verify_operands(step: Step, program: Program, buffers: Mapping[str, Buffer], where: str) -> None:
@@ -92,17 +96,21 @@ def _verify_vector(step: Step, program: Program, where: str) -> None:
     if lanes.count == 64:
         require(program.masks[step.index][0] > 0, f"{where}.index", "a mask with one of 64 lanes on", program.masks[step.index])
     require(step.p[6] < len(program.scalars), f"{where}.p[6]", f"a scalar below {len(program.scalars)}", step.p[6])
+
+
+def _verify_overlap(step: Step, mask: tuple[int, int], accesses: Sequence[Access], where: str) -> None:
+    """A repeat may not read what an earlier one wrote, and within one, source and destination are the same or apart."""
+    lanes, target = VECTOR[step.opcode], accesses[-1]
     if lanes.sums:
         return
-    mask = program.masks[step.index]
-    require(not writes_twice(step, mask), f"{where}.p", "repeats and blocks that write different bytes", step.p)
-    accesses = footprint(step, Dims(0, 0))
-    target = accesses[-1]
+    apart = step.p[0] >= 1 and (step.size == 1 or step.p[3] >= step.p[0] * lanes.blocks(lanes.dst))  # repeats follow one another
+    require(apart or not writes_twice(step, mask), f"{where}.p", "repeats and blocks that write different bytes", step.p)
     for at, element, access in zip((1, 2), (lanes.src0, lanes.src1), accesses, strict=False):
-        if element and access.buffer == target.buffer and access.start < target.end and target.start < access.end:
-            distance = (target.start - access.start) // UNIT
-            meets = reads_what_it_wrote(step, mask, at, element, distance)
-            require(not meets, f"{where}.src{at - 1}", "the place of dst, or one that does not meet it", (access, target))
+        if not element or access.buffer != target.buffer or access.end <= target.start or target.end <= access.start:
+            continue
+        same = (step.p[at], step.p[3 + at]) == (step.p[0], step.p[3]) and (access.start, element) == (target.start, lanes.dst)
+        meets = not same and reads_what_it_wrote(step, mask, at, element, (target.start - access.start) // UNIT)
+        require(not meets, f"{where}.src{at - 1}", "the place of dst, or one that does not meet it", (access, target))
 
 
 def _verify_tensor(step: Step, program: Program, shape: Shape, section: str, where: str) -> None:
