@@ -3,6 +3,7 @@
 Plans are those of the code at hand: the cache on disk is off.
 """
 
+import argparse
 import dataclasses
 import functools
 import os
@@ -18,7 +19,6 @@ from hajax.targets import NpuTarget, npu
 os.environ["HAJAX_CACHE"] = "0"
 
 FAST = emulated.SimOptions(check_races=False, check_written=False, timeline=False)
-COUNTS = dataclasses.replace(FAST, counts_only=True)
 NAMES = {"gdn": "gated_delta_rule", "kda": "kda"}
 READS = ("gm_to_l1", "gm_to_ub", "gm_to_l0a", "gm_to_l0b", "gm_to_s")
 WRITES = ("ub_to_gm", "s_to_gm")
@@ -66,7 +66,7 @@ def lacking(mechanism: str, target: NpuTarget, schedule: str = "hajax") -> str |
 
 
 def blank(heads: Heads) -> dict[str, np.ndarray]:
-    """Arrays of zeros, for a run that only counts."""
+    """Arrays of zeros: what a run counts does not depend on them."""
     rows = (heads.batch, heads.tokens)
     gates = (*rows, heads.value_heads)
     ends = np.linspace(0, heads.tokens, heads.sequences + 1).astype(np.int32)
@@ -87,12 +87,14 @@ def count(
     heads: Heads,
     target: NpuTarget,
     schedule: str = "hajax",
-    options: emulated.SimOptions = COUNTS,
+    options: emulated.SimOptions = FAST,
     chip: NpuTarget | None = None,
+    specialised: bool = False,
 ) -> tuple[emulated.SimRun, ...]:
-    """Runs a problem without its arithmetic. `chip`: run the target's plan on another one, for a what-if."""
+    """Runs a problem of zeros to see what it does. `chip`: run the target's plan on another one, for a what-if."""
     code = plans.to_bytes(plan_of(heads, target, schedule))
-    return emulated.execute(code, blank(heads), scale=1.0, target=chip or target, options=options)[2]
+    more = {"specialised": True} if specialised else {}
+    return emulated.execute(code, blank(heads), scale=1.0, target=chip or target, options=options, **more)[2]
 
 
 def gm_bytes(counts: Mapping[str, int]) -> int:
@@ -101,11 +103,35 @@ def gm_bytes(counts: Mapping[str, int]) -> int:
 
 
 def least_bytes(heads: Heads) -> int:
-    """Per head and token q, k, v, gates in and o out, once; per head the state in and out. No head shares another's keys."""
-    gates = 4 * (heads.key_dim + 1 if heads.mechanism == "kda" else 2)
-    token = 2 * (2 * heads.key_dim + 2 * heads.value_dim) + gates
+    """Per value head and token q, k, v, gates in and o out, once; per head the state in and out. No two heads share keys."""
+    token = 2 * (2 * heads.key_dim + 2 * heads.value_dim) + _gate_bytes(heads)
     state = 2 * 4 * heads.key_dim * heads.value_dim
     return heads.batch * heads.value_heads * (heads.tokens * token + heads.sequences * state)
+
+
+def item_bytes(heads: Heads, target: NpuTarget, schedule: str = "hajax") -> int:
+    """The same of each item of the plan: keys once for heads side by side that share them, again for each piece of columns.
+
+    For plans of one launch, with one sequence a row.
+    """
+    made = _programs(heads, target, schedule)
+    grouped = heads.value_heads // heads.key_heads
+    total = 0
+    for item in (item for launch in made.launches for core in launch.cores for item in core):
+        program = made.programs[item.program]
+        key_heads = len({(item.head + i) // grouped for i in range(program.heads)})
+        token = 4 * heads.key_dim * key_heads + program.heads * (4 * program.columns + _gate_bytes(heads))
+        total += heads.tokens * token + program.heads * 2 * 4 * heads.key_dim * program.columns
+    return total
+
+
+def _gate_bytes(heads: Heads) -> int:
+    """fp32 log decay and beta of a head's token."""
+    return 4 * (heads.key_dim + 1 if heads.mechanism == "kda" else 2)
+
+
+def _programs(heads: Heads, target: NpuTarget, schedule: str) -> plans.Programs:
+    return programs_of(plan_of(heads, target, schedule))
 
 
 def replaced(target: NpuTarget, **facts: float | int) -> NpuTarget:
@@ -116,3 +142,19 @@ def replaced(target: NpuTarget, **facts: float | int) -> NpuTarget:
 def chip(name: str) -> NpuTarget:
     """A chip of hajax/targets."""
     return npu.load(name)
+
+
+def positive(parser: argparse.ArgumentParser, name: str, text: str) -> int:
+    """A positive integer, or the parser's error."""
+    if not text.strip().isdecimal() or int(text) < 1:
+        parser.error(f"--{name}: expected positive integers, got {text!r}")
+    return int(text)
+
+
+def head_counts(parser: argparse.ArgumentParser, name: str, text: str) -> tuple[int, int]:
+    """Key and value heads of "16x32", or the parser's error."""
+    key_heads, _, value_heads = text.partition("x")
+    counts = positive(parser, name, key_heads), positive(parser, name, value_heads)
+    if counts[1] % counts[0]:
+        parser.error(f"--{name}: expected value heads that are a multiple of the key heads, got {text!r}")
+    return counts
