@@ -38,7 +38,7 @@ def assert_tidy(folder):
 def test_a_plan_is_stored_once_and_read_back(plan_cache, monkeypatch):
     made = plan()
     assert from_json(cache.read(KEY)) == made
-    monkeypatch.setattr(planner.schedules, "SCHEDULES", {"cpu_fused": None})  # making one would now fail
+    monkeypatch.setattr(planner.schedules, "CPU", {"cpu_fused": None})  # making one would now fail
     assert plan() == made
     assert_tidy(plan_cache)
 
@@ -78,7 +78,7 @@ def test_an_entry_of_another_key_is_not_taken(plan_cache):
 
 
 def stale_plans():
-    fresh = planner.schedules.SCHEDULES["cpu_fused"](GATED_DELTA_RULE, SHAPE, AVX512, planner.VERSION)
+    fresh = planner.schedules.CPU["cpu_fused"](GATED_DELTA_RULE, SHAPE, AVX512, planner.VERSION)
     yield "version", replace(fresh, version=planner.VERSION + 1)
     yield "shape", replace(fresh, shape=replace(SHAPE, tokens=101))
     yield "target", replace(fresh, target="cpu-of-another-machine")

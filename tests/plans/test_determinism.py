@@ -75,7 +75,7 @@ def test_explain_says_what_each_pass_chose():
     ({"value_heads": 3}, "value_heads: expected a multiple of key_heads=2, got 3"),
     ({"dtype": "float64"}, "dtype: expected one of .*, got 'float64'"),
     ({"output_dtype": "int8"}, "output_dtype: expected one of .*, got 'int8'"),
-    ({"target": "tpu"}, "target: expected 'cpu' or a CpuTarget, got 'tpu'"),
+    ({"target": "tpu"}, "target: expected 'cpu', one of .* or a target, got 'tpu'"),
     ({"schedule": "fla"}, r"schedule: expected one of \['cpu_fused'\], got 'fla'"),
     ({"key_dim": 12}, "key_dim: expected a multiple of 8 up to 256, got 12"),
     ({"value_dim": 264}, "value_dim: expected a multiple of 8 up to 256, got 264"),

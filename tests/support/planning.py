@@ -17,4 +17,4 @@ def schedule(shape, target=AVX512):
     """A plan made now: no cache."""
     from hajax import schedules
 
-    return schedules.SCHEDULES["cpu_fused"](GATED_DELTA_RULE, shape, target, planner.VERSION)
+    return schedules.CPU["cpu_fused"](GATED_DELTA_RULE, shape, target, planner.VERSION)
