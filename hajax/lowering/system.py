@@ -79,14 +79,18 @@ def lower_scores(asm: Assembler, basics: Basics, inputs: Inputs, ratios: Operand
     split(asm, basics.negative, tile, whole(system.triangles.from_fractal(first), size), label="triangles")
 
 
-def scale_scores(asm: Assembler, inputs: Inputs, ratios: Operand) -> Operand:
-    """Map steps: N of every head, then scale o ratio o Q K^T of every head, packed lower triangles in fp32 in UB."""
+def scale_scores(asm: Assembler, inputs: Inputs, ratios: Operand, *, scaled_queries: bool = True) -> Operand:
+    """Map steps: N of every head, then scale o ratio o Q K^T of every head, packed lower triangles in fp32 in UB.
+
+    scaled_queries False: without the scale.
+    """
     products = score_products(asm, inputs)
     dims = asm.dims
     repeats = dims.triangle * FULL // 256
     for pair in products:
-        for staged, scalar, name in zip(pair, (asm.scalar(-1.0), 0), ("K K^T", "Q K^T"), strict=True):
-            vector(asm, "muls32", staged, staged, repeats=repeats, scalar=scalar, label=name)
+        vector(asm, "muls32", pair[0], pair[0], repeats=repeats, scalar=asm.scalar(-1.0), label="K K^T")
+        if scaled_queries:
+            vector(asm, "muls32", pair[1], pair[1], repeats=repeats, scalar=0, label="Q K^T")
     scaled = asm.buffer("triangles:UB", "UB", 2 * dims.heads * dims.triangle * FULL)
     for kind, name in enumerate(("system", "scores")):
         for head in range(dims.heads):

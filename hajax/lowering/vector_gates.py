@@ -12,12 +12,12 @@ from hajax.plans.program import MAP, Operand
 
 @dataclass(frozen=True, slots=True)
 class RowFactors:
-    """Where a chunk's factors lie in UB: those of rows as a column block each, the chunk's decay in every element of a fractal."""
+    """Where a chunk's factors lie in UB: those of rows as a column block each, the chunk's decay all over a fractal."""
 
     read: Operand  # e^G times a scale
     write: Operand  # beta e^(G_C - G) times the state's scale
     decay: Operand  # e^G_C
-    output: Operand  # e^G times the call's scale over the state's
+    output: Operand  # e^G over the state's scale
 
 
 def place_row_factors(asm: Assembler) -> RowFactors:
@@ -73,9 +73,8 @@ def lower_row_factors(
     copied = copy_out(asm, tile, count, half=False, label="row sums")
     vector(asm, "exp32", factors.read, copied, repeats=count * 4, label="row factors")
     scaled = (
-        (factors.read, factors.read, asm.scalar(1 / state_scale)),
-        (factors.output, factors.read, 0),
-        (factors.read, factors.read, asm.scalar(read_scale * state_scale)),
+        (factors.output, factors.read, asm.scalar(1 / state_scale)),
+        (factors.read, factors.read, asm.scalar(read_scale)),
         (factors.write, factors.write, asm.scalar(state_scale)),
     )
     for target, source, scalar in scaled:

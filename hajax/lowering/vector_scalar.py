@@ -1,6 +1,6 @@
 """The published system's form of a scalar decay: elementwise work on the vector unit, the state in fp32 in UB.
 
-x = A (V - diag(e^G) K S);  o = diag(scale e^G) Q S + P x;  S <- e^G_C S + K^T diag(beta e^(G_C - G)) x.
+x = A (V - diag(e^G) K S);  o = scale (diag(e^G) Q S + P x);  S <- e^G_C S + K^T diag(beta e^(G_C - G)) x.
 beta is a column factor of the ratios in A and P, as in the cube form. Operands that are not exact fp16 are split in UB.
 """
 
@@ -11,7 +11,6 @@ from typing import Literal
 from hajax import abi
 from hajax.lowering import gates
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, Constants, Dims, at
-from hajax.lowering.gates import Basics
 from hajax.lowering.system import Inputs, System, lower_inverse, place_system, rows_left, zero_above
 from hajax.lowering.tiles import K_GROWS, L0B_PIECE, LEFT_MOVES, TRANSPOSE, Parts, load, load_parts, multiply, parts_in_l1, vector
 from hajax.lowering.vector_gates import RowFactors, lower_row_factors, place_row_factors, place_sums
@@ -274,9 +273,7 @@ def _spill(form: _Form, update: Operand) -> Operand:
     for part in parts:
         tile = _fetch_slice(form, update, part, Tile(window, part.rows, part.columns, form.layouts.state))
         _decay(form, tile, part)
-        asm.emit(
-            "workspace_from_ub", src0=window, size=tile.repeats * 8, constant=part.offset // UNIT, label="spilled state out"
-        )
+        asm.emit("workspace_from_ub", src0=window, size=tile.repeats * 8, constant=part.offset // UNIT, label="spilled state out")
     return window
 
 
@@ -386,7 +383,7 @@ def _written(form: _Form, x: Tile) -> Operand:
 
 
 def _output(form: _Form, x: Tile, query_read: Operand) -> None:
-    """o = diag(scale e^G) Q S + P x, to GM; x is used up."""
+    """o = scale (diag(e^G) Q S + P x), to GM; x is used up."""
     asm, layout = form.asm, form.layouts.output
     rows, values, triangle = asm.dims.rows, asm.dims.values, asm.dims.triangle
     parts = parts_in_l1(asm, "x", rows * values)
@@ -400,6 +397,7 @@ def _output(form: _Form, x: Tile, query_read: Operand) -> None:
     read = fetch(asm, query_read, rows, values, layout, label="Q S")
     output = fetch(asm, tile, rows, values, layout, by_rows=True, label="P x")
     scale_rows(asm, "mla32", output, read, form.factors.output, label="o")
+    vector(asm, "muls32", output.place, output.place, repeats=output.repeats, scalar=0, label="o")
     staged = asm.buffer("o:UB", "UB", rows * values * HALF)
     vector(asm, "to16", staged, output.place, repeats=output.repeats, strides=(4, 8, 0), label="o")
     place = (_tensor("output"), 0, 0, int(layout == "blocked"), 0, 0, 0, 2)

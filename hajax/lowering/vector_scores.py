@@ -13,19 +13,20 @@ ROW = 256  # bytes of a dense row of 64 fp32: one repeat
 
 
 def lower_vector_scores(asm: Assembler, inputs: Inputs, ratios: Operand, system: System, layout: Layout) -> None:
-    """Map steps: N = -(ratio o K K^T) and scale o ratio o Q K^T."""
+    """Map steps: N = -(ratio o K K^T) and ratio o Q K^T: the output takes the scale, so that scores do not become small."""
     asm.stage = MAP
     assert asm.dims.heads == 1 and asm.dims.chunk == LANES
     if layout == "blocked":
-        scaled = scale_scores(asm, inputs, ratios)
+        scaled = scale_scores(asm, inputs, ratios, scaled_queries=False)
         split_tile(asm, Tile(scaled, 2 * asm.dims.triangle, 1, "blocked"), system.triangles, label="triangles")
         return
     repeats = asm.dims.chunk
     factors = _dense(asm, ratios, "ratios")
     pair = score_products(asm, inputs)[0]
-    for kind, (name, scalar) in enumerate((("system", asm.scalar(-1.0)), ("scores", 0))):
+    for kind, name in enumerate(("system", "scores")):
         scores = _dense(asm, pair[kind], name)
-        vector(asm, "muls32", scores, scores, repeats=repeats, scalar=scalar, label=name)
+        if name == "system":
+            vector(asm, "muls32", scores, scores, repeats=repeats, scalar=asm.scalar(-1.0), label=name)
         vector(asm, "mul32", scores, scores, factors, repeats=repeats, label=name)
         _split(asm, scores, system.triangles.from_fractal(kind * asm.dims.triangle), name)
 

@@ -37,11 +37,6 @@ def new_tile(asm: Assembler, name: str, rows: int, columns: int, layout: Layout)
     return Tile(asm.buffer(f"{name}:UB", "UB", rows * columns * FULL), rows, columns, layout)
 
 
-def lanes_mask(asm: Assembler, lanes: int) -> int:
-    """The number of the mask of the first so many lanes of a repeat of fp32."""
-    return 0 if lanes == LANES else asm.mask((1 << lanes) - 1)
-
-
 def fetch(
     asm: Assembler,
     source: Operand,
@@ -79,7 +74,6 @@ def _dense_rows(
 ) -> None:
     """Some row blocks of a dense tile, by way of fractals in UB: a repeat takes 8 columns of each column block of a row."""
     columns = found.columns
-    assert columns * 8 <= LANES
     staged = asm.buffer(f"{label} fractals:UB", "UB", rows * columns * FULL)
     if by_rows:
         asm.emit("c_to_ub32", staged, at(source, first * columns * FULL), size=rows * columns, label=label)
@@ -88,13 +82,26 @@ def _dense_rows(
         asm.emit("c_to_ub32", staged, at(source, first * FULL), count=columns, size=rows, p=(pitch - rows, 0), label=label)
         pieces = [(0, rows)]
     for row, height in pieces:
-        place, fractals = at(found.place, (first + row) * columns * FULL), at(staged, row * columns * FULL)
-        for half in (0, UNIT):
-            vector(
-                asm, "muls32", at(place, half), at(fractals, half), repeats=height * 16, scalar=asm.scalar(1.0),
-                mask=lanes_mask(asm, columns * 8), blocks=(2, height * 32, 0), strides=(2 * columns, 2, 0),
-                label=f"{label} {TO_DENSE}",
-            )  # fmt: skip
+        _spread_rows(
+            asm, at(found.place, (first + row) * columns * FULL), at(staged, row * columns * FULL), height, columns, label
+        )
+
+
+def _spread_rows(asm: Assembler, target: Operand, source: Operand, rows: int, columns: int, label: str) -> None:
+    """Column blocks of a few row blocks to rows: 8 columns of each column block of a row in a repeat, or else of 8 rows."""
+    moves = []
+    for half in (0, UNIT):
+        if columns * 8 == LANES:
+            moves.append((half, half, rows * 16, (2, rows * 32, 0), (2 * columns, 2, 0)))
+            continue
+        for octet in range(rows * 2):
+            places = octet * columns * FULL // 2 + half, octet * FULL // 2 + half
+            moves.append((*places, columns, (2 * columns, 2, 0), (2, rows * 32, 0)))
+    for to, start, repeats, blocks, strides in moves:
+        vector(
+            asm, "muls32", at(target, to), at(source, start), repeats=repeats, blocks=blocks, strides=strides,
+            scalar=asm.scalar(1.0), label=f"{label} {TO_DENSE}",
+        )  # fmt: skip
 
 
 def scale_rows(asm: Assembler, opcode: str, target: Tile, source: Tile, factors: Operand, *, label: str) -> None:
@@ -106,14 +113,14 @@ def scale_rows(asm: Assembler, opcode: str, target: Tile, source: Tile, factors:
             offset = column * rows * FULL
             vector(asm, opcode, at(target.place, offset), at(source.place, offset), factors, repeats=rows * 4, label=label)
         return
-    stride = 2 * columns
-    for column in range(0, columns, 4):
-        mask = lanes_mask(asm, 16 * min(4, columns - column))
-        offset = column * 64
-        vector(
-            asm, opcode, at(target.place, offset), at(source.place, offset), factors, repeats=rows * 16, mask=mask,
-            blocks=(1, 1, 0), strides=(stride, stride, 2), label=label,
-        )  # fmt: skip
+    stride, whole = 2 * columns, columns // 4 * 4
+    runs = [(4 * group * 64, 0, rows * 16, (1, 1, 0), (stride, stride, 2)) for group in range(columns // 4)]
+    if whole < columns:  # of the rest of the columns, eight rows at a time
+        octets = [(octet * 8 * stride * UNIT + whole * 64, octet * 512) for octet in range(rows * 2)]
+        runs += [(offset, factor, 2 * (columns - whole), (stride, stride, 2), (1, 1, 0)) for offset, factor in octets]
+    for offset, factor, repeats, blocks, strides in runs:
+        moved = at(target.place, offset), at(source.place, offset), at(factors, factor)
+        vector(asm, opcode, *moved, repeats=repeats, blocks=blocks, strides=strides, label=label)
 
 
 def split_tile(asm: Assembler, tile: Tile, target: Parts, *, label: str, pitch: int | None = None) -> None:
