@@ -5,10 +5,11 @@ A program depends on the mechanism, its heads and columns, and the chip, never o
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hajax.lowering.assembler import Assembler, Constants, Dims
 from hajax.mechanisms import Mechanism
+from hajax.passes.dependencies import unpipelined
 from hajax.passes.heads_to_cores import Kind, Mapping, Piece, Weights, map_to_cores
 from hajax.passes.pipeline import pipeline
 from hajax.passes.place_buffers import DoesNotFit, place_buffers
@@ -77,6 +78,8 @@ def _through_passes(
     if form.pipelined:
         program, note = pipeline(program, sizes, target)
         notes.append(note)
+    else:
+        program = replace(program, body=unpipelined(program.body))
     for step in (place_buffers, synchronise):
         program, note = step(program, sizes, target)
         notes.append(note)
