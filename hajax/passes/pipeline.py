@@ -13,11 +13,11 @@ from hajax.plans.footprint import Dims
 from hajax.plans.program import Program
 from hajax.targets import NpuTarget
 
-# The best three of many for programs of one and two heads, of scalar decays, in either form: within 1 % of the best of 48.
+# Of 36 on 9 programs, walked and as source, the three whose best is best: within 1 % of the best of all on average.
 _TASTES = (
-    Taste(100.0, closing=1000.0, opening=10.0, weight=0.3),
+    Taste(100.0, closing=0.0, opening=0.0, weight=0.2),
     Taste(30.0, closing=3000.0, opening=30.0),
-    Taste(100.0, closing=1000.0, opening=10.0, slack=120.0),
+    Taste(30.0, closing=0.0, opening=0.0, weight=0.8),
 )
 _CAREFUL = tuple(Taste(30.0, closing=6000.0, opening=30.0, slack=30.0, lookahead=steps) for steps in (64, 16))
 
