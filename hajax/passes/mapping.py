@@ -14,7 +14,7 @@ def map_heads(draft: Draft, target: CpuTarget) -> Draft:
     """The mapping with the smallest expected makespan; of equals the one that repeats least."""
     assert draft.chunk is not None and draft.token_steps is not None
     candidates = {
-        (group, blocks): cost.cpu_makespan(draft.shape, target, draft.chunk, draft.token_steps, group, blocks)
+        (group, blocks): cost.cpu_makespan(draft.mechanism, draft.shape, target, draft.chunk, draft.token_steps, group, blocks)
         for group in _divisors(draft.shape.value_heads // draft.shape.key_heads)
         for blocks in range(1, min(target.threads, -(-draft.shape.value_dim // target.panel)) + 1)
     }

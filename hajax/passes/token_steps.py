@@ -14,7 +14,7 @@ def choose_token_steps(draft: Draft, target: CpuTarget) -> Draft:
     assert draft.chunk is not None
     steps = 0
     while steps < draft.chunk and cost.cpu_tokens_cost(draft.shape, steps + 1) <= cost.cpu_chunked_cost(
-        draft.shape, target, draft.chunk, steps + 1
+        draft.mechanism, draft.shape, target, draft.chunk, steps + 1
     ):
         steps += 1
     note = Note("token_steps", f"up to {steps} tokens one by one", "a padded chunk", f"from {steps + 1} tokens on, chunks win")

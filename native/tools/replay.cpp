@@ -2,8 +2,8 @@
 // and bounds at random. Built with -DHAJAX_SANITIZE=ON it is the target of the sanitizers.
 //
 // A dump, in the machine's byte order: 8 bytes "HJDUMP01"; int64 plan bytes, batch, tokens, sequences; float scale,
-// l2norm_eps; the plan; then query, key, value, log_decay [B, T, Hv], beta, state_in, bounds, each contiguous as
-// hajax.h has them.
+// l2norm_eps; the plan; then query, key, value, log_decay, beta, state_in, bounds, each contiguous as hajax.h has them;
+// log_decay is [B, T, Hv] also without a decay.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -58,8 +58,9 @@ void size_buffers(const hj_cpu_plan& p, Dump* d) {
   d->query.resize(bytes(rows * p.key_heads * p.key_dim * element_bytes(p.input_dtype)));
   d->key.resize(d->query.size());
   d->value.resize(bytes(rows * p.value_heads * p.value_dim * element_bytes(p.input_dtype)));
-  d->log_decay.resize(bytes(rows * p.value_heads * 4));
-  d->beta.resize(bytes(rows * p.value_heads * 4));
+  const int64_t channels = p.header.decay == kDecay_per_channel ? p.key_dim : 1;
+  d->log_decay.resize(bytes(rows * p.value_heads * channels * 4));
+  d->beta.resize(bytes(rows * p.value_heads * (p.header.strengths == 2 ? 2 : 1) * 4));
   d->state_in.resize(bytes(d->batch * d->sequences * p.value_heads * p.key_dim * p.value_dim * 4));
   d->bounds.resize(bytes(d->batch * (d->sequences + 1) * 4));
   d->output_bytes = rows * p.value_heads * p.value_dim * element_bytes(p.output_dtype);
@@ -160,8 +161,9 @@ hj_cpu_plan random_plan(const Pick& pick) {
     p.header.abi_digest[i] = static_cast<uint8_t>(digit(digest[2 * i]) << 4 | digit(digest[2 * i + 1]));
   }
   p.header.backend = kBackend_cpu;
-  p.header.decay = pick(2);
+  p.header.decay = pick(3);
   p.header.delta = pick(2);
+  p.header.strengths = p.header.delta == 1 ? 1 + pick(2) : 1;
   do p.isa = pick(4);
   while ((hajax_cpu_isas() >> p.isa & 1) == 0);
   p.input_dtype = pick(3);
@@ -198,6 +200,14 @@ int fuzz(int64_t cases, uint32_t seed) {
     size_buffers(plan, &d);
     for (Bytes* part : {&d.query, &d.key, &d.value}) {
       for (char& c : *part) c = static_cast<char>(random());
+    }
+    const bool any_gates = pick(4) == 0;  // any bits, else values that gates may have
+    for (Bytes* part : {&d.log_decay, &d.beta}) {
+      for (size_t at = 0; at < part->size(); at += sizeof(float)) {
+        const float drawn = static_cast<float>(pick(1000)) * (part == &d.beta ? 1e-3f : -1e-2f);
+        const uint32_t bits = static_cast<uint32_t>(random());
+        std::memcpy(part->data() + at, any_gates ? static_cast<const void*>(&bits) : &drawn, sizeof(float));
+      }
     }
     for (int64_t b = 0; b < d.batch; ++b) {
       int32_t bound = d.tokens > 0 ? pick(3) % static_cast<int32_t>(d.tokens) : 0;

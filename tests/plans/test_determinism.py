@@ -57,7 +57,7 @@ def test_more_threads_never_make_the_modelled_makespan_longer():
     from hajax import cost
 
     shape = shape_of(2048, (2, 4))
-    spans = [cost.cpu_makespan(shape, replace(AVX512, threads=n), 64, 4, 1, 1).units for n in (1, 2, 4, 8)]
+    spans = [cost.cpu_makespan(GATED_DELTA_RULE, shape, replace(AVX512, threads=n), 64, 4, 1, 1).units for n in (1, 2, 4, 8)]
     assert spans == sorted(spans, reverse=True)
 
 

@@ -18,21 +18,28 @@ def error(got, expected, dtype="float32"):
     return 0.0 if wrong == 0 else float(wrong / energy) if energy else float("inf")
 
 
-def recurrence(query, key, value, log_decay, beta, state, *, l2norm_eps=None, delta=True):
-    """Token by token in the inputs' dtype (fp64 under jax.enable_x64): [B, T, ...] to output and final state [B, Hv, Dk, Dv]."""
+def recurrence(query, key, value, log_decay, beta, state, erase=None, *, l2norm_eps=None, delta=True):
+    """Token by token in the inputs' dtype (fp64 under jax.enable_x64): [B, T, ...] to output and final state [B, Hv, Dk, Dv].
+
+    log_decay [B, T, Hv] or [B, T, Hv, Dk], no decay when None; erase is beta when None.
+    """
     if l2norm_eps is not None:
         query, key = (x / jnp.sqrt((x * x).sum(-1, keepdims=True) + l2norm_eps) for x in (query, key))
     query, key = (jnp.repeat(x, value.shape[2] // key.shape[2], axis=2) for x in (query, key))
     scale = query.shape[-1] ** -0.5
 
+    log_decay = jnp.zeros_like(beta) if log_decay is None else log_decay
+    decay = jnp.exp(log_decay if log_decay.ndim == 4 else log_decay[..., None])
+    erase = (beta if erase is None else erase) * delta
+
     def step(s, token):
-        q, k, v, g, b = token
-        s = s * jnp.exp(g)[..., None, None]
-        known = jnp.einsum("bhk,bhkv->bhv", k, s) if delta else jnp.zeros_like(v)
-        s = s + k[..., None] * (b[..., None] * (v - known))[..., None, :]
+        q, k, v, d, b, e = token
+        s = s * d[..., None]
+        u = b[..., None] * v - e[..., None] * jnp.einsum("bhk,bhkv->bhv", k, s)
+        s = s + k[..., None] * u[..., None, :]
         return s, scale * jnp.einsum("bhk,bhkv->bhv", q, s)
 
-    tokens = tuple(jnp.moveaxis(x, 1, 0) for x in (query, key, value, log_decay, beta))
+    tokens = tuple(jnp.moveaxis(x, 1, 0) for x in (query, key, value, decay, beta, erase))
     state, output = jax.lax.scan(step, state, tokens)
     return jnp.moveaxis(output, 0, 1), state
 

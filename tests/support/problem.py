@@ -7,8 +7,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from hajax import backends, conformance, planner
-from hajax.conformance import BETAS, DECAYS, KEYS, Case
-from hajax.mechanisms import GATED_DELTA_RULE
+from hajax.conformance import BETAS, DECAYS, KEYS, Case, inputs
 from hajax.plans import Shape, to_bytes
 
 L2NORM_EPS = 1e-6
@@ -29,18 +28,19 @@ class Frame:
     sequences: int | None = None  # packed, so many
     dtype: str = "float32"
     l2norm: bool = False
+    op: str = "gdn"
 
     def __str__(self):
         packed = f"-N{self.sequences}" if self.sequences else ""
         words = (
             f"T{self.tokens}-B{self.batch}-H{self.heads[0]}.{self.heads[1]}-D{self.dims[0]}x{self.dims[1]}{packed}-{self.dtype}"
         )
-        return words + ("-l2norm" if self.l2norm else "")
+        return words + ("-l2norm" if self.l2norm else "") + (f"-{self.op}" if self.op != "gdn" else "")
 
     def case(self, **values):
         return Case(
             tokens=self.tokens, batch=self.batch, key_heads=self.heads[0], value_heads=self.heads[1],
-            key_dim=self.dims[0], value_dim=self.dims[1], dtype=self.dtype, l2norm=self.l2norm, **values,
+            key_dim=self.dims[0], value_dim=self.dims[1], dtype=self.dtype, l2norm=self.l2norm, op=self.op, **values,
         )  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def cases_in(draw, frame):
 
 
 @st.composite
-def cases(draw):
+def cases(draw, op="gdn"):
     """A case of any shape: T from 1 to 700, larger dims with shorter sequences so that the oracle stays quick."""
     size = draw(st.sampled_from([8, 16, 24, 40, 64, 72, 128, 200, 256]))
     dims = (size, draw(st.sampled_from([8, 16, 32, 56, 64, 128, 256])))
@@ -90,6 +90,7 @@ def cases(draw):
         batch=draw(st.sampled_from([1, 2, 3])),
         dtype=draw(st.sampled_from(["float32", "float32", "bfloat16", "float16"])),
         l2norm=draw(st.booleans()),
+        op=op,
     )
     if draw(st.booleans()):
         frame = replace(frame, batch=1, sequences=draw(st.integers(2, 6)))
@@ -103,7 +104,7 @@ def plan_of(case, target=None, output_dtype=None):
         key_heads=case.key_heads, value_heads=case.value_heads, key_dim=case.key_dim, value_dim=case.value_dim,
         input_dtype=case.dtype, output_dtype=output_dtype or case.dtype,
     )  # fmt: skip
-    return planner.plan(GATED_DELTA_RULE, shape, target or backends.cpu_target())
+    return planner.plan(case.mechanism, shape, target or backends.cpu_target())
 
 
 def kernel_arrays(case, arrays):
@@ -115,8 +116,9 @@ def kernel_arrays(case, arrays):
         bounds = np.stack([np.zeros_like(ends), ends], axis=1).astype(np.int32)
     shape = (case.batch, bounds.shape[1] - 1, case.value_heads, case.key_dim, case.value_dim)
     state = arrays.get("initial_state", np.zeros(shape, np.float32)).reshape(shape)
-    names = ("query", "key", "value", "log_decay", "beta")
-    return {n: arrays[n] for n in names} | {"state_in": state, "bounds": bounds}
+    beta = np.stack([arrays["erase"], arrays["beta"]], axis=-1) if "erase" in arrays else arrays["beta"]
+    gates = {"log_decay": arrays.get("log_decay", np.zeros_like(arrays["beta"])), "beta": beta}
+    return {n: arrays[n] for n in ("query", "key", "value")} | gates | {"state_in": state, "bounds": bounds}
 
 
 def run_kernel(case, arrays, plan=None):
@@ -151,7 +153,13 @@ def static_of(case, implementation="cpu"):
     """The primitive's static parameter for a case."""
     from hajax.ops._primitive import Static
 
-    return Static(GATED_DELTA_RULE, case.key_dim**-0.5, eps_of(case), case.dtype, implementation)
+    return Static(case.mechanism, case.key_dim**-0.5, eps_of(case), case.dtype, implementation)
+
+
+def expected_of(case, arrays=None):
+    """Output and final state of the recurrence in fp64."""
+    arrays = inputs(case) if arrays is None else arrays
+    return conformance.recurrence(arrays, l2norm_eps=eps_of(case), delta=case.mechanism.delta)
 
 
 def run_counted(case, arrays):
