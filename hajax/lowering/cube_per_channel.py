@@ -1,13 +1,13 @@
 """The cube dataflow of a decay per channel. The vector unit only copies, takes exp, scales rows inside blocks and masks.
 
 x = A (V - (K o e^G) S);  o = scale (Q o e^G) S + P x;  S <- diag(e^G_C) S + (beta K o e^(G_C - G))^T x, with the strength as
-a column factor of A and P. State, x and V are kept times a power of two, the state's scale.
+a column factor of A and P. The state is kept times a power of two: so are the keys that write to it, and the rows that read it
+are divided by it. Thus x and P are as they should be, and so are scores: products of the one kind with the other.
 """
 
 from hajax import abi
 from hajax.lowering.assembler import FULL, HALF, Assembler, Constants, Dims, at
 from hajax.lowering.per_channel_gates import (
-    LEVELS,
     Fractals,
     GateBuffers,
     load_gates,
@@ -15,18 +15,23 @@ from hajax.lowering.per_channel_gates import (
     lower_strengths,
     place_fractals,
     place_gates,
+    strength_columns,
 )
 from hajax.lowering.per_channel_rows import (
     BlockRows,
     LevelRows,
     Reads,
-    load_decays,
-    lower_block_rows,
+    load_sources,
+    lower_exponents,
     lower_far_rows,
     lower_level_rows,
-    lower_sources,
+    lower_middle_rows,
+    lower_prefix_rows,
+    lower_suffix_rows,
     place_block_rows,
     place_level_rows,
+    scaled_rows,
+    strong_keys,
 )
 from hajax.lowering.per_channel_scores import (
     ScoreTiles,
@@ -35,7 +40,6 @@ from hajax.lowering.per_channel_scores import (
     lower_inside,
     lower_near_blocks,
     pick_inside,
-    place_picked,
     place_tiles,
     plain_columns,
     split_triangles,
@@ -56,7 +60,7 @@ from hajax.lowering.tiles import (
 )
 from hajax.plans.program import LOAD, STATE, Operand, Program
 
-STATE_SCALE = 4.0  # keeps low parts of the state above fp16's subnormals; scaled queries are divided by it
+STATE_SCALE = 8.0  # up to 8 the writing keys gain in accuracy, further on scaled queries and reading rows lose as much
 
 
 def build(dims: Dims, constants: Constants, *, state_scale: float = STATE_SCALE) -> Program:
@@ -71,7 +75,6 @@ def build(dims: Dims, constants: Constants, *, state_scale: float = STATE_SCALE)
     )
     zero_above(asm, system)
     scores = _place_scores(asm)
-    picked = place_picked(asm)
     level = place_level_rows(asm)
     reads = tuple(
         Reads(parts_in_l1(asm, "start rows", 2 * dims.rows * dims.keys), parts_in_l1(asm, "end rows", dims.rows * dims.keys))
@@ -85,7 +88,7 @@ def build(dims: Dims, constants: Constants, *, state_scale: float = STATE_SCALE)
     for head, state in enumerate(states):
         own_scores = scores.from_fractal(head * dims.rows * dims.rows)
         _advance(asm, fractals, inputs, system, own_scores, gates.chunk_decays[head], reads[head], state, head)
-    _map(asm, fractals, gates, inputs, place_block_rows(asm), level, place_tiles(asm, picked), system, scores, reads)
+    _map(asm, fractals, gates, inputs, place_block_rows(asm), level, place_tiles(asm), system, scores, reads, state_scale)
     _load_inputs(asm, inputs)
     load_gates(asm, fractals, gates)
 
@@ -106,23 +109,30 @@ def _map(
     system: System,
     scores: Parts,
     reads: tuple[Reads, ...],
+    state_scale: float,
 ) -> None:
     """What needs no state: rows and scores of each head, then the systems of all."""
-    strengths, strength_columns = lower_strengths(asm, fractals, gates)
+    strengths = lower_strengths(asm, fractals, gates, state_scale)
     for head in range(asm.dims.heads):
-        factors = lower_block_factors(asm, fractals, gates, head)
-        sources = lower_sources(asm, fractals, inputs, strengths, head)
-        decays = load_decays(asm, gates.decays[head])
-        lower_block_rows(asm, fractals, sources, decays, blocks, reads[head])
-        odd, late = lower_far_rows(asm, fractals, factors, blocks, reads[head])
-        lower_near_blocks(asm, tiles, odd, blocks, head)
-        lower_far_blocks(asm, tiles, late, blocks, head)
+        sources = load_sources(asm, inputs, head)
         columns = plain_columns(asm, inputs, head)
         lower_diagonal(asm, tiles, inputs, columns, head)
-        for half in LEVELS:
-            lower_level_rows(asm, fractals, sources, decays, level, half)
-            lower_inside(asm, tiles, level, columns, half, head)
-    pick_inside(asm, fractals, tiles, strength_columns)
+        strong = strong_keys(asm, sources, strengths, head)
+        rows = scaled_rows(asm, fractals, sources)
+        for halves in ((1, 2), (4, 8)):
+            exponents = lower_exponents(asm, gates.decays[head], tuple(fractals.levels[half] for half in halves))
+            for half, exponent in zip(halves, exponents, strict=True):
+                lower_level_rows(asm, fractals, rows, exponent, level, half)
+                lower_inside(asm, tiles, level, columns, half, head)
+        to_end, from_start = lower_exponents(asm, gates.decays[head], (fractals.suffix, fractals.prefix))
+        lower_suffix_rows(asm, fractals, strong, to_end, blocks, reads[head])
+        lower_prefix_rows(asm, fractals, rows, from_start, blocks, reads[head])
+        factors = lower_block_factors(asm, fractals, gates, head)
+        near = lower_middle_rows(asm, fractals, factors, blocks, reads[head])
+        lower_near_blocks(asm, tiles, near, blocks, head)
+        late = lower_far_rows(asm, fractals, factors, blocks, reads[head])
+        lower_far_blocks(asm, tiles, late, blocks, head)
+    pick_inside(asm, fractals, tiles, gates.zeros, strength_columns(asm, fractals, strengths), state_scale)
     split_triangles(asm, fractals, tiles, system.triangles, scores)
     lower_inverse(asm, fractals.shared, system)
 
@@ -192,7 +202,7 @@ def _advance(
     output = asm.buffer("output", "L0C", count * FULL)
     _read(asm, reads.start, state, error, output)
     value = load(asm, "B", inputs.values[head], size=count, flags=TRANSPOSE, label="V")
-    multiply(asm, error, fractals.state_scale, value, n=count, label="V")
+    multiply(asm, error, fractals.identity, value, n=count, label="V")
     between = parts_in_l1(asm, "error", count)
     split(asm, fractals.negative, error, whole(between, count), label="error")
 
@@ -233,9 +243,7 @@ def _update(asm: Assembler, end: Parts, chunk_decay: Parts, corrected: Parts, st
     """diag(e^G_C) S + (end rows)^T x in L0C, [key block][value block]."""
     rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
     tile = asm.buffer("next state", "L0C", keys * values * FULL)
-    left = load_parts(
-        asm, "A", end, count=keys, size=rows, inner=keys, group=1, flags=TRANSPOSE, label="end rows^T"
-    )
+    left = load_parts(asm, "A", end, count=keys, size=rows, inner=keys, group=1, flags=TRANSPOSE, label="end rows^T")
     multiply(
         asm, tile, left, corrected, count=keys, n=values, k=rows, move_tile=values, move_left=rows, overwrite=True,
         label="end rows^T x",

@@ -163,13 +163,13 @@ def high_and_low(asm: Assembler, values: Operand, repeats: int, label: str) -> O
     return halves
 
 
-def build_diagonals(asm: Assembler, halves: Operand, target: Operand, blocks: int, label: str) -> None:
-    """Vectors of fp16, 16 to a block, onto the diagonals of fractals."""
-    one = asm.scalar(1.0)
+def build_diagonals(asm: Assembler, halves: Operand, target: Operand, blocks: int, label: str, factor: float = 1.0) -> None:
+    """Vectors of fp16, 16 to a block, onto the diagonals of fractals, times a power of two."""
+    scalar = asm.scalar(factor)
     for octet, mask in enumerate(diagonal_masks(asm)):
         vector(
             asm, "muls16", at(target, octet * 256), halves, repeats=blocks, blocks=(1, 0, 0), strides=(16, 1, 0),
-            scalar=one, mask=mask, label=f"{label} diagonals",
+            scalar=scalar, mask=mask, label=f"{label} diagonals",
         )  # fmt: skip
 
 

@@ -11,8 +11,19 @@ import numpy as np
 from hajax import abi
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
 from hajax.lowering.gates import Basics, build_diagonals, high_and_low, selector_fractals
-from hajax.lowering.per_channel_tiles import Write, split_tile, write
-from hajax.lowering.tiles import TRANSPOSE, Parts, copy_out, load, load_parts, multiply, parts_in_l1, split, vector, whole
+from hajax.lowering.per_channel_tiles import Write, Zeros, place_zeros, split_tile, write
+from hajax.lowering.tiles import (
+    TRANSPOSE,
+    Parts,
+    copy_out,
+    load,
+    load_parts,
+    multiply,
+    parts_in_l1,
+    split,
+    vector,
+    whole,
+)
 from hajax.plans.program import LOAD, MAP, Operand
 
 LEVELS = (8, 4, 2, 1)  # tokens of a half, of the halvings inside a block of 16
@@ -26,15 +37,16 @@ class Fractals:
     """Constants in L0A, one fractal each unless said otherwise."""
 
     negative: Operand  # minus the identity
-    ones: Operand  # two of them
+    ones: Operand  # two of them, over the state's scale
     prefix: Operand  # t <= i
     suffix: Operand  # t > j
     levels: dict[int, Operand]  # by tokens of a half: from the middle of its group to row i, or from behind row i to the middle
-    state_scale: Operand  # times the identity
+    left_keys: Operand  # minus the identity over the state's scale
+    identity: Operand
     upper_sums: Operand  # a fractal for each block of tokens: rows 0 .. 7 are the SUMS
     lower_sums: Operand  # rows 8 .. 15 are
     scale: Parts  # the call's scale over the state's, times the identity
-    scale_lanes: Operand  # the same number in 64 lanes, in UB
+    scale_lanes: Operand  # the call's scale in 64 lanes, in UB
     shared: Basics  # what the inverse takes of these
 
 
@@ -42,7 +54,8 @@ def place_fractals(asm: Assembler, state_scale: float) -> Fractals:
     """Setup steps: constants from GM, and the call's scale."""
     assert asm.dims.rows == 4, "sums of blocks are written for chunks of 64"
     one, eye = np.ones((16, 16), np.float16), np.eye(16, dtype=np.float16)
-    left = [one, one, np.tril(one), np.triu(one, 1), *(_level(half) for half in LEVELS), eye * np.float16(state_scale)]
+    down = np.float16(1 / state_scale)
+    left = [one * down, one * down, np.tril(one), np.triu(one, 1), *(_level(half) for half in LEVELS), eye * -down, eye]
     left += [_sums(block, start) for start in (0, SLOTS) for block in range(asm.dims.rows)]
     tiles = [-eye, *selector_fractals(), *left]
     source = asm.buffer("basics", "L1", len(tiles) * HALF, kept=True)
@@ -53,11 +66,11 @@ def place_fractals(asm: Assembler, state_scale: float) -> Fractals:
     load(asm, "A", at(source, 9 * HALF), size=len(left), target=at(target, HALF), label="basics")
     scale, lanes = _place_scale(asm, eye, state_scale)
     fractal = [at(target, number * HALF) for number in range(1 + len(left))]
-    shared = Basics(fractal[0], fractal[1], fractal[3], *[source] * 4, selector=at(source, HALF))
+    shared = Basics(fractal[0], fractal[0], fractal[3], *[source] * 4, selector=at(source, HALF))
     levels = dict(zip(LEVELS, fractal[5:9], strict=True))
     return Fractals(
-        fractal[0], fractal[1], fractal[3], fractal[4], levels, fractal[9], fractal[10], fractal[14], scale, lanes, shared
-    )  # fmt: skip
+        fractal[0], fractal[1], fractal[3], fractal[4], levels, *fractal[9:12], fractal[11 + asm.dims.rows], scale, lanes, shared
+    )
 
 
 def _level(half: int) -> np.ndarray:
@@ -86,7 +99,7 @@ def _place_scale(asm: Assembler, eye: np.ndarray, state_scale: float) -> tuple[P
     vector(asm, "dup32", lanes, repeats=1, scalar=asm.scalar(1.0), label="scale")
     for target, repeats in ((diagonal, 4), (lanes, 1)):
         vector(asm, "muls32", target, target, repeats=repeats, scalar=0, label="scale")
-        vector(asm, "muls32", target, target, repeats=repeats, scalar=asm.scalar(1 / state_scale), label="scale")
+    vector(asm, "muls32", diagonal, diagonal, repeats=4, scalar=asm.scalar(1 / state_scale), label="scale")
     halves = high_and_low(asm, diagonal, 4, "scale")
     source = parts_in_l1(asm, "scale", 1)
     write(asm, halves, Write(source, 2 * HALF // UNIT), 0, "scale")
@@ -97,27 +110,27 @@ def _place_scale(asm: Assembler, eye: np.ndarray, state_scale: float) -> tuple[P
 
 @dataclass(frozen=True, slots=True)
 class GateBuffers:
-    """What outlives a stage. Diagonals in UB keep zeros beside what is written."""
+    """What outlives a stage, and zeros to put diagonals on."""
 
     decays: tuple[Parts, ...]  # of each head, [key block][row block]
     raw_strengths: Operand
-    strength_diagonals: Operand
-    factor_diagonals: Operand  # [key block][slot] of one part
+    zeros: Zeros
     chunk_decays: tuple[Parts, ...]  # diagonals of each head's key blocks
 
 
 def place_gates(asm: Assembler) -> GateBuffers:
-    """Setup: room for gates, with zeros where only diagonals are written later."""
+    """Setup: room for gates, and zeros."""
     heads, rows, keys = asm.dims.heads, asm.dims.rows, asm.dims.keys
     decays = tuple(parts_in_l1(asm, "decays", rows * keys) for _ in range(heads))
     chunk_decays = tuple(parts_in_l1(asm, "chunk decay", keys, versions=2) for _ in range(heads))
     raw = asm.buffer("strengths", "UB", heads * asm.dims.chunk * 4, versions=2)
-    zeroed = []
-    for name, fractals in (("strength", 2 * heads * rows), ("factor", _pairs(asm) * 2 * SLOTS)):
-        target = asm.buffer(f"{name} diagonals:UB", "UB", fractals * HALF, kept=True)
-        vector(asm, "dup16", target, repeats=fractals * 2, scalar=asm.scalar(0.0), label="zeros")
-        zeroed.append(target)
-    return GateBuffers(decays, raw, zeroed[0], zeroed[1], chunk_decays)
+    most = max(2 * SLOTS * _pairs(asm) * HALF, picked_bytes(asm))
+    return GateBuffers(decays, raw, place_zeros(asm, most), chunk_decays)
+
+
+def picked_bytes(asm: Assembler) -> int:
+    """Of scores inside blocks, [row block][head][K, Q] in fp32, and a repeat more, into which shifted masks reach."""
+    return 2 * asm.dims.rows * asm.dims.heads * FULL + 256
 
 
 def _pairs(asm: Assembler) -> int:
@@ -142,19 +155,28 @@ def load_gates(asm: Assembler, fractals: Fractals, buffers: GateBuffers) -> None
         split(asm, fractals.negative, tile, whole(decays, count), label="decays")
 
 
-def lower_strengths(asm: Assembler, fractals: Fractals, buffers: GateBuffers) -> tuple[Parts, Operand]:
-    """Map steps: strengths as diagonals in L1, [head][row block]; and in UB tiles of equal rows, [row block][head], twice each."""
+def lower_strengths(asm: Assembler, fractals: Fractals, buffers: GateBuffers, state_scale: float) -> Parts:
+    """Map steps: strengths times the state's scale as diagonals in L1, [head][row block]."""
     asm.stage = MAP
     heads, rows = asm.dims.heads, asm.dims.rows
     count = heads * rows
     halves = high_and_low(asm, buffers.raw_strengths, heads, "strengths")
-    build_diagonals(asm, halves, buffers.strength_diagonals, 2 * count, "strength")
+    staged = buffers.zeros.to_ub(asm, "strength diagonals", 2 * count * HALF)
+    build_diagonals(asm, halves, staged, 2 * count, "strength", state_scale)
     diagonals = parts_in_l1(asm, "strengths", count)
-    write(asm, buffers.strength_diagonals, Write(diagonals, 2 * count * HALF // UNIT), 0, "strengths")
+    write(asm, staged, Write(diagonals, 2 * count * HALF // UNIT), 0, "strengths")
+    return diagonals
+
+
+def strength_columns(asm: Assembler, fractals: Fractals, diagonals: Parts) -> Operand:
+    """Map steps: unscaled strengths as columns of fractals in UB, [row block][head], twice each."""
+    asm.stage = MAP
+    heads, rows = asm.dims.heads, asm.dims.rows
+    count = heads * rows
     right = load_parts(asm, "B", diagonals, count=rows, size=heads, inner=rows, group=1, label="strengths")
     tile = asm.buffer("strength columns", "L0C", 2 * count * FULL)
     multiply(asm, tile, fractals.ones, right, m=2, n=count, overwrite=True, label="strength columns")
-    return diagonals, copy_out(asm, tile, 2 * count, half=False, label="strength columns")
+    return copy_out(asm, tile, 2 * count, half=False, label="strength columns")
 
 
 def lower_block_factors(asm: Assembler, fractals: Fractals, buffers: GateBuffers, head: int) -> Parts:
@@ -181,11 +203,10 @@ def lower_block_factors(asm: Assembler, fractals: Fractals, buffers: GateBuffers
     blocks = pairs * 2 * SLOTS
     diagonals = parts_in_l1(asm, "factor diagonals", blocks)
     fractal = HALF // UNIT
-    whole_chunk = Write(
-        buffers.chunk_decays[head], fractal, count=keys, source=ALL * fractal, source_gap=(SLOTS - 1) * fractal
-    )
+    whole_chunk = Write(buffers.chunk_decays[head], fractal, count=keys, source=ALL * fractal, source_gap=(SLOTS - 1) * fractal)
+    staged = buffers.zeros.to_ub(asm, "factor diagonals", blocks * HALF)
     for part in (0, 1):
-        build_diagonals(asm, halves[part], buffers.factor_diagonals, blocks, "factor")
+        build_diagonals(asm, halves[part], staged, blocks, "factor")
         for place in (Write(diagonals, blocks * fractal), whole_chunk):
-            write(asm, buffers.factor_diagonals, place, part, "factor diagonals")
+            write(asm, staged, place, part, "factor diagonals")
     return diagonals

@@ -2,8 +2,8 @@
 
 Rows scaled from their block's start or to its end come from the vector unit; farther reaches multiply those by factors of
 whole blocks on the cube. Inside a block of 16, each halving has a tile of its own: second halves from the middle of their
-group (of keys and of queries), first halves to the middle (of keys). Keys have a minus sign, but for those of `suffix`,
-which have the strength; queries the call's scale over the state's.
+group (of keys and of queries), first halves to the middle (of keys). Keys come in two kinds: minus keys over the state's scale,
+and strong keys, times strength and the state's scale; queries come times the call's scale over the state's.
 """
 
 from dataclasses import dataclass
@@ -18,45 +18,56 @@ from hajax.plans.program import MAP, Operand
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """fp32 rows of a head in UB, [row block][key block]: minus keys, then scaled queries; keys times strengths."""
+    """Keys and queries of a head in L0B, [row block][key block]."""
 
-    rows: Operand
-    strong_keys: Operand
+    keys: Operand
+    queries: Operand
 
 
-def lower_sources(asm: Assembler, fractals: Fractals, inputs: Inputs, strengths: Parts, head: int) -> Sources:
-    """Map steps: products with diagonals of one fractal make fp32 of fp16."""
+def load_sources(asm: Assembler, inputs: Inputs, head: int) -> Sources:
+    """Map steps: from column blocks in L1."""
     asm.stage = MAP
-    dims = asm.dims
-    rows, keys, count = dims.rows, dims.keys, dims.rows * dims.keys
-    key, query = (
-        load(asm, "B", tiles[dims.key_head(head)], count=rows, size=keys, inner=rows, group=1, flags=TRANSPOSE, label=name)
-        for name, tiles in (("K", inputs.keys), ("Q", inputs.queries))
+    rows, keys, number = asm.dims.rows, asm.dims.keys, asm.dims.key_head(head)
+    shape = {"count": rows, "size": keys, "inner": rows, "group": 1, "flags": TRANSPOSE}
+    return Sources(
+        load(asm, "B", inputs.keys[number], label="K", **shape), load(asm, "B", inputs.queries[number], label="Q", **shape)
     )
+
+
+def scaled_rows(asm: Assembler, fractals: Fractals, sources: Sources) -> Operand:
+    """Map steps: minus keys and scaled queries in UB, [K, Q][row block][key block]: products make fp32 of fp16."""
+    asm.stage = MAP
+    count = asm.dims.rows * asm.dims.keys
     tile = asm.buffer("rows", "L0C", 2 * count * FULL)
-    multiply(asm, tile, fractals.negative, key, n=count, overwrite=True, label="minus K")
-    multiply(asm, at(tile, count * FULL), fractals.scale, query, n=count, overwrite=True, label="scale Q")
-    strong = asm.buffer("strong keys", "L0C", count * FULL)
+    multiply(asm, tile, fractals.left_keys, sources.keys, n=count, overwrite=True, label="minus K")
+    multiply(asm, at(tile, count * FULL), fractals.scale, sources.queries, n=count, overwrite=True, label="scale Q")
+    return copy_out(asm, tile, 2 * count, half=False, label="rows")
+
+
+def strong_keys(asm: Assembler, sources: Sources, strengths: Parts, head: int) -> Operand:
+    """Map steps: keys times strengths in UB."""
+    asm.stage = MAP
+    rows, keys = asm.dims.rows, asm.dims.keys
+    tile = asm.buffer("strong keys", "L0C", rows * keys * FULL)
     left = load_parts(asm, "A", strengths.from_fractal(head * rows), size=rows, label="strengths")
     multiply(
-        asm, strong, left, key, count=rows, n=keys, move_tile=keys, move_left=1, move_right=keys, overwrite=True, label="beta K"
-    )
-    return Sources(
-        copy_out(asm, tile, 2 * count, half=False, label="rows"), copy_out(asm, strong, count, half=False, label="strong keys")
-    )
+        asm, tile, left, sources.keys, count=rows, n=keys, move_tile=keys, move_left=1, move_right=keys, overwrite=True,
+        label="beta K",
+    )  # fmt: skip
+    return copy_out(asm, tile, rows * keys, half=False, label="strong keys")
 
 
-def load_decays(asm: Assembler, decays: Parts) -> Parts:
-    """A head's decays in L0B, [row block][key block]."""
+def lower_exponents(asm: Assembler, decays: Parts, lefts: tuple[Operand, ...]) -> list[Operand]:
+    """Map steps: 0/1 matrices times a head's decays, in L0C: of each a tile of [row block][key block]."""
+    asm.stage = MAP
     rows, keys = asm.dims.rows, asm.dims.keys
-    return load_parts(asm, "B", decays, count=rows, size=keys, inner=rows, group=1, flags=TRANSPOSE, label="decays")
-
-
-def _exponents(asm: Assembler, left: Operand, decays: Parts, label: str) -> Operand:
-    count = asm.dims.rows * asm.dims.keys
-    tile = asm.buffer(f"{label} exponents", "L0C", count * FULL)
-    multiply(asm, tile, left, decays, n=count, overwrite=True, label=f"{label} exponents")
-    return tile
+    right = load_parts(asm, "B", decays, count=rows, size=keys, inner=rows, group=1, flags=TRANSPOSE, label="decays")
+    tiles = []
+    for left in lefts:
+        tile = asm.buffer("exponents", "L0C", rows * keys * FULL)
+        multiply(asm, tile, left, right, n=rows * keys, overwrite=True, label="exponents")
+        tiles.append(tile)
+    return tiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,16 +97,15 @@ def place_block_rows(asm: Assembler) -> BlockRows:
     )
 
 
-def lower_block_rows(
-    asm: Assembler, fractals: Fractals, sources: Sources, decays: Parts, blocks: BlockRows, reads: Reads
+def lower_suffix_rows(
+    asm: Assembler, fractals: Fractals, keys_in_ub: Operand, exponents: Operand, blocks: BlockRows, reads: Reads
 ) -> None:
-    """Map steps: the rows of each block of 16 tokens, from its start and to its end."""
+    """Map steps: strong keys to the end of their block of 16 tokens. They are used up."""
     asm.stage = MAP
-    rows, keys, count = asm.dims.rows, asm.dims.keys, asm.dims.rows * asm.dims.keys
-    tile = _exponents(asm, fractals.suffix, decays, "suffix")
-    staged = copy_out(asm, tile, count, half=False, label="suffix")
+    keys, count = asm.dims.keys, asm.dims.rows * asm.dims.keys
+    staged = copy_out(asm, exponents, count, half=False, label="suffix")
     vector(asm, "exp32", staged, staged, repeats=4 * count, label="suffix")
-    vector(asm, "mul32", staged, staged, sources.strong_keys, repeats=4 * count, label="suffix rows")
+    vector(asm, "mul32", staged, staged, keys_in_ub, repeats=4 * count, label="suffix rows")
     size = keys * FRACTAL
     places = (
         Write(blocks.suffix, count * FRACTAL),
@@ -106,16 +116,21 @@ def lower_block_rows(
     asm.emit("ub_to_c32", tile, staged, size=count, label="suffix rows")
     split_tile(asm, fractals.negative, tile, count, places, ((blocks.suffix.high, {"size": count}),), label="suffix rows")
 
-    tile = _exponents(asm, fractals.prefix, decays, "prefix")
-    staged = asm.buffer("prefix:UB", "UB", 2 * count * FULL)
-    asm.emit("c_to_ub32", staged, tile, size=count, label="prefix")
+
+def lower_prefix_rows(
+    asm: Assembler, fractals: Fractals, rows_in_ub: Operand, exponents: Operand, blocks: BlockRows, reads: Reads
+) -> None:
+    """Map steps: keys and queries from the start of their block of 16 tokens. They are used up."""
+    asm.stage = MAP
+    rows, keys, count = asm.dims.rows, asm.dims.keys, asm.dims.rows * asm.dims.keys
+    staged = copy_out(asm, exponents, count, half=False, label="prefix")
     vector(asm, "exp32", staged, staged, repeats=4 * count, label="prefix")
-    query = at(sources.rows, count * FULL)
-    vector(asm, "mul32", at(staged, count * FULL), staged, query, repeats=4 * count, label="prefix Q")
-    vector(asm, "mul32", staged, staged, sources.rows, repeats=4 * count, label="prefix K")
+    for start, name in ((0, "prefix K"), (count, "prefix Q")):
+        own = at(rows_in_ub, start * FULL)
+        vector(asm, "mul32", own, own, staged, repeats=4 * count, label=name)
     tile = asm.buffer("prefix rows", "L0C", 2 * count * FULL)
-    asm.emit("ub_to_c32", tile, staged, size=2 * count, label="prefix rows")
-    gap = (rows - 1) * size
+    asm.emit("ub_to_c32", tile, rows_in_ub, size=2 * count, label="prefix rows")
+    size, gap = keys * FRACTAL, (rows - 1) * keys * FRACTAL
     places = (
         Write(blocks.prefix, 2 * count * FRACTAL),
         Write(reads.start, size, count=2, source_gap=gap, target_gap=gap),
@@ -124,23 +139,22 @@ def lower_block_rows(
     split_tile(asm, fractals.negative, tile, 2 * count, places, rest, label="prefix rows")
 
 
-def lower_far_rows(asm: Assembler, fractals: Fractals, factors: Parts, blocks: BlockRows, reads: Reads) -> tuple[Parts, Parts]:
-    """Map steps: rows times factors of whole blocks: from and to the middle of the chunk, from its start, to its end.
+def lower_middle_rows(asm: Assembler, fractals: Fractals, factors: Parts, blocks: BlockRows, reads: Reads) -> Parts:
+    """Map steps: block 1 from the chunk's start, 3 from its middle, 0 to its middle, 2 to its end.
 
-    factors: diagonals in L1, [key block][slot]. Returns in L0A keys and queries of blocks 1 and 3 as lower_block_rows left
-    them, and those of blocks 2 and 3 from the middle: [K, K, Q, Q] each.
+    factors: diagonals of whole blocks in L1, [key block][slot]. Returns the keys of blocks 1 and 3 from their own start in L0A,
+    then the queries.
     """
     asm.stage = MAP
     rows, keys = asm.dims.rows, asm.dims.keys
     size, gap = keys * FRACTAL, (rows - 1) * keys * FRACTAL
-    odd = Parts(asm.buffer("odd rows:A", "L0A", 12 * keys * HALF), 6 * keys)
-    shape = {"size": keys, "label": "odd rows"}
-    load_parts(asm, "A", blocks.prefix.from_fractal(keys), count=4, group=2 * keys, target=odd, **shape)
-    load_parts(asm, "A", blocks.suffix, count=2, group=2 * keys, target=odd.from_fractal(4 * keys), **shape)
-    right = _diagonals(asm, factors, ((BLOCK_0, 2, 1), (BLOCK_0, 2, 1), (BLOCK_1, 2, 1)))
+    near = load_parts(asm, "A", blocks.prefix.from_fractal(keys), count=4, size=keys, group=2 * keys, label="near rows")
     tile = asm.buffer("middle rows", "L0C", 6 * keys * FULL)
-    steps = {"count": 6 * keys, "move_tile": 1, "move_left": 1, "move_right": 1}
-    multiply(asm, tile, odd, right, overwrite=True, label="middle rows", **steps)
+    right = _diagonals(asm, factors, BLOCK_0, 2, 1)
+    for kind in (0, 1):
+        _scale(asm, at(tile, 2 * kind * keys * FULL), near.from_fractal(2 * kind * keys), right, "middle rows")
+    left = load_parts(asm, "A", blocks.suffix, count=2, size=keys, group=2 * keys, label="near rows")
+    _scale(asm, at(tile, 4 * keys * FULL), left, _diagonals(asm, factors, BLOCK_1, 2, 1), "middle rows")
     places = (
         Write(blocks.second, size, count=2, source=size, source_gap=size),
         Write(blocks.second, size, source=4 * size, start=2 * size),
@@ -155,18 +169,29 @@ def lower_far_rows(asm: Assembler, fractals: Fractals, factors: Parts, blocks: B
         (at(reads.end.high, 2 * keys * HALF), {"size": keys}),
     )
     split_tile(asm, fractals.negative, tile, 6 * keys, places, rest, label="middle rows")
+    return near
 
-    late = Parts(asm.buffer("late rows:A", "L0A", 12 * keys * HALF), 6 * keys)
-    for start in (0, 1):
-        source = blocks.prefix.from_fractal((2 + start * rows) * keys)
-        load_parts(asm, "A", source, size=keys, target=late.from_fractal(2 * start * keys), label="late rows")
-        source = blocks.second.from_fractal(start * keys)
-        load_parts(asm, "A", source, size=keys, target=late.from_fractal((2 * start + 1) * keys), label="late rows")
-    load_parts(asm, "A", blocks.second.from_fractal(2 * keys), size=2 * keys, target=late.from_fractal(4 * keys), label="late rows")
-    right = _diagonals(asm, factors, ((UPPER, 4, 0), (LOWER, 2, 0)))
+
+def lower_far_rows(asm: Assembler, fractals: Fractals, factors: Parts, blocks: BlockRows, reads: Reads) -> Parts:
+    """Map steps: blocks 2 and 3 from the chunk's start, 0 and 1 to its end.
+
+    Returns the keys of blocks 2 and 3 from the chunk's middle in L0A, then the queries.
+    """
+    asm.stage = MAP
+    rows, keys = asm.dims.rows, asm.dims.keys
+    half = 2 * keys * FRACTAL
+    late = Parts(asm.buffer("late rows:A", "L0A", 8 * keys * HALF), 4 * keys)
+    for kind in (0, 1):
+        source = blocks.prefix.from_fractal((2 + kind * rows) * keys)
+        load_parts(asm, "A", source, size=keys, target=late.from_fractal(2 * kind * keys), label="late rows")
+        source = blocks.second.from_fractal(kind * keys)
+        load_parts(asm, "A", source, size=keys, target=late.from_fractal((2 * kind + 1) * keys), label="late rows")
     tile = asm.buffer("far rows", "L0C", 6 * keys * FULL)
-    multiply(asm, tile, late, right, overwrite=True, label="far rows", **steps)
-    half = 2 * size
+    right = _diagonals(asm, factors, UPPER, 2, 0)
+    for kind in (0, 1):
+        _scale(asm, at(tile, 2 * kind * keys * FULL), late.from_fractal(2 * kind * keys), right, "far rows")
+    left = load_parts(asm, "A", blocks.second.from_fractal(2 * keys), size=2 * keys, label="late rows")
+    _scale(asm, at(tile, 4 * keys * FULL), left, _diagonals(asm, factors, LOWER, 2, 0), "far rows")
     places = (
         Write(reads.start, half, count=2, start=half, target_gap=half),
         Write(reads.end, half, source=2 * half),
@@ -176,22 +201,19 @@ def lower_far_rows(asm: Assembler, fractals: Fractals, factors: Parts, blocks: B
         (reads.end.high, {"size": 2 * keys}),
     )
     split_tile(asm, fractals.negative, tile, 6 * keys, places, rest, label="far rows")
-    return odd, late
+    return late
 
 
-def _diagonals(asm: Assembler, factors: Parts, groups: tuple[tuple[int, int, int], ...]) -> Parts:
-    """Of every key block the diagonals of (slot, how many, next ones' distance) in L0B."""
+def _diagonals(asm: Assembler, factors: Parts, slot: int, count: int, distance: int) -> Parts:
+    """Of every key block the diagonals of `count` slots in L0B."""
     keys = asm.dims.keys
-    total = sum(count for _, count, _ in groups) * keys
-    target = Parts(asm.buffer("factors:B", "L0B", 2 * total * HALF), total)
-    loaded = 0
-    for slot, count, distance in groups:
-        load_parts(
-            asm, "B", factors.from_fractal(slot), count=count, size=keys, inner=SLOTS, group=distance,
-            target=target.from_fractal(loaded), label="factors",
-        )  # fmt: skip
-        loaded += count * keys
-    return target
+    return load_parts(asm, "B", factors.from_fractal(slot), count=count, size=keys, inner=SLOTS, group=distance, label="factors")
+
+
+def _scale(asm: Assembler, tile: Operand, left: Parts, right: Parts, label: str) -> None:
+    """Rows of two blocks times diagonals."""
+    steps = {"count": 2 * asm.dims.keys, "move_tile": 1, "move_left": 1, "move_right": 1}
+    multiply(asm, tile, left, right, overwrite=True, label=label, **steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,22 +235,22 @@ def place_level_rows(asm: Assembler) -> LevelRows:
 
 
 def lower_level_rows(
-    asm: Assembler, fractals: Fractals, sources: Sources, decays: Parts, level: LevelRows, half: int
+    asm: Assembler, fractals: Fractals, rows_in_ub: Operand, exponents: Operand, level: LevelRows, half: int
 ) -> None:
-    """Map steps: the rows of one halving. The one with halves of a token leaves the keys that it meets unscaled."""
+    """Map steps: the rows of one halving, by its exponents in L0C. The one with halves of a token leaves the keys that it meets unscaled."""
     asm.stage = MAP
     assert half in LEVELS
     count = asm.dims.rows * asm.dims.keys
     name = f"level {half}"
-    tile = _exponents(asm, fractals.levels[half], decays, name)
-    query = at(sources.rows, count * FULL)
+    query = at(rows_in_ub, count * FULL)
     if half == 1:
-        exponents = copy_out(asm, tile, count, half=False, label=name)
-        staged = asm.buffer(f"{name} rows:UB", "UB", count * FULL)
-        middle = at(staged, count // 2 * FULL)
-        second_halves(asm, "exp32", half, staged, exponents, fractals=count, label=name)
-        second_halves(asm, "mul32", half, middle, query, staged, packed=True, fractals=count, label=f"{name} Q")
-        second_halves(asm, "mul32", half, staged, sources.rows, staged, packed=True, fractals=count, label=f"{name} K")
+        # The exponents lie where packed queries come to lie, behind the packed factors, which keys are multiplied into.
+        middle = count // 2 * FULL
+        staged = asm.buffer(f"{name} rows:UB", "UB", middle + count * FULL)
+        asm.emit("c_to_ub32", at(staged, middle), exponents, size=count, label=name)
+        second_halves(asm, "exp32", half, staged, at(staged, middle), fractals=count, label=name)
+        second_halves(asm, "mul32", half, at(staged, middle), query, staged, packed=True, fractals=count, label=f"{name} Q")
+        second_halves(asm, "mul32", half, staged, rows_in_ub, staged, packed=True, fractals=count, label=f"{name} K")
         total, first = count, 0
         places = (
             Write(Parts(level.packed, 0), count * FRACTAL, low=False),
@@ -237,10 +259,10 @@ def lower_level_rows(
     else:
         total, first = count + count // 2, count
         staged = asm.buffer(f"{name} rows:UB", "UB", total * FULL)
-        asm.emit("c_to_ub32", staged, tile, size=count, label=name)
+        asm.emit("c_to_ub32", staged, exponents, size=count, label=name)
         vector(asm, "exp32", staged, staged, repeats=4 * count, label=name)
         second_halves(asm, "mul32", half, at(staged, count * FULL), query, staged, fractals=count, label=f"{name} Q")
-        vector(asm, "mul32", staged, staged, sources.rows, repeats=4 * count, label=f"{name} K")
+        vector(asm, "mul32", staged, staged, rows_in_ub, repeats=4 * count, label=f"{name} K")
         places = (
             Write(level.rows, count * FRACTAL),
             Write(Parts(level.packed, 0), count // 2 * FRACTAL, source=count * FRACTAL, low=False),

@@ -6,10 +6,10 @@ what counts on its way into one tile. The diagonal is that of plain products.
 
 from dataclasses import dataclass
 
-from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
-from hajax.lowering.per_channel_gates import LEVELS, Fractals
+from hajax.lowering.assembler import FULL, HALF, Assembler, at
+from hajax.lowering.per_channel_gates import LEVELS, Fractals, picked_bytes
 from hajax.lowering.per_channel_rows import BlockRows, LevelRows
-from hajax.lowering.per_channel_tiles import FRACTAL, Write, split_tile
+from hajax.lowering.per_channel_tiles import FRACTAL, Write, Zeros, split_tile
 from hajax.lowering.system import Inputs, rows_left
 from hajax.lowering.tiles import Matrix, Parts, copy_out, load, load_parts, multiply, parts_in_l1, vector
 from hajax.plans.program import MAP, Operand
@@ -23,7 +23,6 @@ class ScoreTiles:
 
     triangles: Operand
     inside: Operand
-    picked: Operand  # in UB, in the same order, with zeros above the diagonal
 
     def halving(self, asm: Assembler, half: int, head: int) -> Operand:
         """A head's tile of block 0; 0: of the diagonal, which has queries only."""
@@ -33,19 +32,11 @@ class ScoreTiles:
         return at(self.inside, (blocks + (_PLACES[half] - 1) * 2 * blocks + 2 * head) * FULL)
 
 
-def place_picked(asm: Assembler) -> Operand:
-    """Setup: room for what the masks pick, with zeros above the diagonal; a unit more, into which shifted masks reach."""
-    size = 2 * asm.dims.rows * asm.dims.heads * FULL + 256
-    picked = asm.buffer("picked scores", "UB", size, kept=True)
-    vector(asm, "dup32", picked, repeats=size // 256, scalar=asm.scalar(0.0), label="zeros")
-    return picked
-
-
-def place_tiles(asm: Assembler, picked: Operand) -> ScoreTiles:
+def place_tiles(asm: Assembler) -> ScoreTiles:
     """Room for a chunk."""
     heads, blocks = asm.dims.heads, asm.dims.rows * asm.dims.heads
     inside = asm.buffer("inside scores", "L0C", (1 + 2 * len(LEVELS)) * blocks * FULL)
-    return ScoreTiles(asm.buffer("triangles", "L0C", 2 * heads * asm.dims.triangle * FULL), inside, picked)
+    return ScoreTiles(asm.buffer("triangles", "L0C", 2 * heads * asm.dims.triangle * FULL), inside)
 
 
 def _triangle(asm: Assembler, tiles: ScoreTiles, head: int, kind: int, row: int, column: int) -> Operand:
@@ -53,14 +44,14 @@ def _triangle(asm: Assembler, tiles: ScoreTiles, head: int, kind: int, row: int,
     return at(tiles.triangles, number * FULL)
 
 
-def lower_near_blocks(asm: Assembler, tiles: ScoreTiles, odd: Parts, blocks: BlockRows, head: int) -> None:
-    """Map steps: blocks 1 and 3 against the ones before them. odd: keys and queries of blocks 1 and 3 in L0A."""
+def lower_near_blocks(asm: Assembler, tiles: ScoreTiles, near: Parts, blocks: BlockRows, head: int) -> None:
+    """Map steps: blocks 1 and 3 against the ones before them. near: keys and queries of blocks 1 and 3 in L0A."""
     asm.stage = MAP
     keys = asm.dims.keys
     right = load_parts(asm, "B", blocks.suffix, count=2, size=keys, group=2 * keys, label="suffix rows")
     for kind in (0, 1):
         multiply(
-            asm, _triangle(asm, tiles, head, kind, 1, 0), odd.from_fractal(2 * kind * keys), right, count=2, k=keys,
+            asm, _triangle(asm, tiles, head, kind, 1, 0), near.from_fractal(2 * kind * keys), right, count=2, k=keys,
             move_tile=7, move_left=keys, move_right=keys, overwrite=True, label="near blocks",
         )  # fmt: skip
 
@@ -117,28 +108,32 @@ def lower_inside(asm: Assembler, tiles: ScoreTiles, level: LevelRows, columns: O
         )  # fmt: skip
 
 
-def pick_inside(asm: Assembler, fractals: Fractals, tiles: ScoreTiles, strengths: Operand) -> None:
+def pick_inside(
+    asm: Assembler, fractals: Fractals, tiles: ScoreTiles, zeros: Zeros, strengths: Operand, state_scale: float
+) -> None:
     """Map steps: what counts inside the blocks of all heads, times each column's strength, to the triangles in L0C."""
     asm.stage = MAP
     heads, rows = asm.dims.heads, asm.dims.rows
     blocks = rows * heads
     staged = copy_out(asm, tiles.inside, (1 + 2 * len(LEVELS)) * blocks, half=False, label="inside scores")
+    picked = zeros.to_ub(asm, "picked scores", picked_bytes(asm))
     for half, place in _PLACES.items():
         source = at(staged, (blocks + (place - 1) * 2 * blocks) * FULL if half else 0)
         for start, mask in _windows(asm, half):
             if half:
-                sign = asm.scalar(1.0 if half == 1 else -1.0)  # the keys of the right side have a minus, but for half 1
+                # Left rows are over the state's scale; right ones too and with a minus, but for halves of one token.
+                factor = asm.scalar(state_scale if half == 1 else -(state_scale**2))
                 vector(
-                    asm, "muls32", at(tiles.picked, start), at(source, start), repeats=2 * blocks, strides=(32, 32, 0),
-                    scalar=sign, mask=mask, label=f"picked {half}",
+                    asm, "muls32", at(picked, start), at(source, start), repeats=2 * blocks, strides=(32, 32, 0),
+                    scalar=factor, mask=mask, label=f"picked {half}",
                 )  # fmt: skip
             else:
                 vector(
-                    asm, "mul32", at(tiles.picked, FULL + start), at(source, start), fractals.scale_lanes, repeats=blocks,
+                    asm, "mul32", at(picked, FULL + start), at(source, start), fractals.scale_lanes, repeats=blocks,
                     strides=(64, 32, 0), mask=mask, label="picked diagonal",
                 )  # fmt: skip
     strong = asm.buffer("strong scores:UB", "UB", 2 * blocks * FULL)
-    vector(asm, "mul32", strong, tiles.picked, strengths, repeats=8 * blocks, label="strong scores")
+    vector(asm, "mul32", strong, picked, strengths, repeats=8 * blocks, label="strong scores")
     for row in range(rows):
         target = _triangle(asm, tiles, 0, 0, row, row)
         source = at(strong, row * 2 * heads * FULL)
@@ -177,15 +172,14 @@ def split_triangles(asm: Assembler, fractals: Fractals, tiles: ScoreTiles, syste
         width = (row + 1) * FRACTAL
         places.append(
             Write(
-                scores, width, count=heads, start=row * rows * FRACTAL, source=size + row * (row + 1) // 2 * FRACTAL,
-                source_gap=2 * size - width, target_gap=rows * rows * FRACTAL - width,
+                scores,
+                width,
+                count=heads,
+                start=row * rows * FRACTAL,
+                source=size + row * (row + 1) // 2 * FRACTAL,
+                source_gap=2 * size - width,
+                target_gap=rows * rows * FRACTAL - width,
             )  # fmt: skip
         )
     rest = ((between.high, {"size": count}),)
     split_tile(asm, fractals.negative, tiles.triangles, count, tuple(places), rest, label="triangles")
-
-
-__all__ = [
-    "UNIT", "ScoreTiles", "lower_diagonal", "lower_far_blocks", "lower_inside", "lower_near_blocks", "pick_inside", "place_picked",
-    "place_tiles", "plain_columns", "split_triangles",
-]  # fmt: skip

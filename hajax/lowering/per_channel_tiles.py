@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
+from hajax.lowering.assembler import HALF, UNIT, ZERO_BYTES, Assembler, at
 from hajax.lowering.tiles import TRANSPOSE, Parts, copy_out, load, multiply, vector
 from hajax.plans.program import Operand
 
@@ -74,6 +74,30 @@ def split_tile(
 
 
 @dataclass(frozen=True, slots=True)
+class Zeros:
+    """Zeros in L1, from which steps begin that write only some lanes: UB has no room to keep them."""
+
+    source: Operand
+    bytes: int
+
+    def to_ub(self, asm: Assembler, name: str, size: int) -> Operand:
+        """A new buffer full of them."""
+        assert size <= self.bytes
+        target = asm.buffer(f"{name}:UB", "UB", size)
+        asm.emit("l1_to_ub", target, self.source, size=size // UNIT, label=f"zeros of {name}")
+        return target
+
+
+def place_zeros(asm: Assembler, size: int) -> Zeros:
+    """Setup: `size` zero bytes in L1."""
+    source = asm.buffer("zeros", "L1", size, kept=True)
+    for start in range(0, size, ZERO_BYTES):
+        some = min(ZERO_BYTES, size - start)
+        asm.emit("constant_to_l1", at(source, start), constant=0, size=some // UNIT, first=True, label="zeros")
+    return Zeros(source, size)
+
+
+@dataclass(frozen=True, slots=True)
 class _Run:
     """One instruction of a packed operation over fp32 fractals, per fractal or per two: see `second_halves`."""
 
@@ -122,6 +146,3 @@ def scatter_halves(target: Parts, half: int, fractals: int, start: int = 0, sour
     return Write(
         target, half, count=fractals * 16 // (2 * half), start=start * FRACTAL + half, source=source * FRACTAL, target_gap=half
     )
-
-
-__all__ = ["FRACTAL", "FULL", "Rest", "Write", "scatter_halves", "second_halves", "split_tile", "write"]
