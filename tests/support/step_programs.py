@@ -3,8 +3,11 @@
 import dataclasses
 import random
 
-from hajax.plans.footprint import Dims, footprint, pipe
+import numpy as np
+
+from hajax.plans.footprint import Dims, pipe
 from hajax.plans.program import Buffer, Operand, Program, Step
+from hajax.plans.verify_blocks import touches
 from hajax.targets import npu
 
 DIMS = Dims(chunk=64, key_dim=128)
@@ -114,7 +117,7 @@ def walk(steps, program, *, odd=False, strict_ids=True):
     clocks = {p: dict.fromkeys(PIPES, -1) for p in PIPES}
     flags = {}  # up: clock of the set
     passed = {}  # by flag: (pipe, step) before which its last wait stood
-    accesses = []  # (space, start, end, write, pipe, step)
+    accesses = []  # (space, blocks of 32 bytes, write, pipe, step)
     for number, step in enumerate(steps):
         mine = None if step.opcode == "sync" else pipe(step)
         for flag in step.waits:
@@ -147,16 +150,18 @@ def walk(steps, program, *, odd=False, strict_ids=True):
 
 def touch(number, step, mine, clock, named, program, accesses, odd):
     many = step.opcode == "mmad" and step.p[0] * step.p[1] >= CHIP.cube_barrier_tiles
-    for one in footprint(step, DIMS):
+    for one in touches(step, program, DIMS):
         buffer = named[one.buffer]
         base = buffer.address
         if buffer.versions == 2 and (step.stage + odd) % 2:
             base += program.slot_bytes[buffer.space]
-        start, end = base + one.start, base + one.end
-        for space, start2, end2, write, other, earlier in accesses:
-            if space != buffer.space or start2 >= end or start >= end2 or not (write or one.write) or earlier == number:
+        blocks = one.numbers() + base // 32
+        for space, blocks2, write, other, earlier in accesses:
+            if space != buffer.space or blocks2[0] > blocks[-1] or blocks[0] > blocks2[-1]:
                 continue
-            if earlier <= clock[other] or (other == mine and many and space == "L0C"):
+            if not (write or one.write) or earlier == number or earlier <= clock[other]:
+                continue
+            if (other == mine and many and space == "L0C") or not np.isin(blocks, blocks2).any():
                 continue
             raise Faulty(f"step {number} of {mine} is not ordered behind step {earlier} of {other} in {space}")
-        accesses.append((buffer.space, start, end, one.write, mine, number))
+        accesses.append((buffer.space, blocks, one.write, mine, number))
