@@ -22,19 +22,20 @@ from hajax.targets import NpuTarget
 
 CHUNK = 64
 WORKSPACE_RATE = 17.0  # bytes a cycle from DDR
+NEVER = 1e12  # bytes that no mapping would move between launches
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
     """How a schedule lowers: `build(dims, constants, kind)`; whether two heads may go side by side and share a key head's rows.
 
-    slot_bytes: what a map launch leaves for a head's chunk, 0 when the form has no such launches.
+    slot_bytes: what a map launch leaves for a head's chunk; None when the form has no such launches.
     """
 
     build: Callable[[Dims, Constants, Kind], Program]
     pairs: bool
     shares_keys: bool
-    slot_bytes: Callable[[Dims], int]
+    slot_bytes: Callable[[Dims], int] | None
     pipelined: bool = True
 
 
@@ -64,7 +65,7 @@ def schedule(
     launches = tuple(
         Launch(tuple(tuple(_item(piece, variants, mapping) for piece in core) for core in launch)) for launch in mapping.launches
     )
-    slot = form.slot_bytes(full) if len(launches) > 1 else 0
+    slot = form.slot_bytes(full) if form.slot_bytes is not None and len(launches) > 1 else 0
     made_of = Programs(target.npu_arch, CHUNK, tuple(programs), launches, constants.to_bytes(), slot)
     return Plan(version, mechanism, shape, target.fingerprint, name, made_of, (*notes, mapped, *more))
 
@@ -127,7 +128,7 @@ def _weights(form: Form, full: Dims, target: NpuTarget, pairs: bool) -> Weights:
     gain = 0.0
     if pairs:
         gain = max(0.0, 1 - sum(busiest(2, full.columns)) / (whole_map + whole_state))
-    moved = form.slot_bytes(full) / WORKSPACE_RATE
+    moved = (form.slot_bytes(full) if form.slot_bytes is not None else NEVER) / WORKSPACE_RATE
     return Weights(
         map=whole_map, state=whole_state - fixed, state_fixed=fixed, item=2 * (whole_map + whole_state), pair_gain=gain,
         write=moved, read=moved, launch=target.launch_cycles,

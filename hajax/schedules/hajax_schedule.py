@@ -1,7 +1,7 @@
 """hajax's own schedule: whole heads on cores, one launch, the cube dataflow, stages of different chunks side by side."""
 
 from hajax import graph
-from hajax.lowering import cube_scalar
+from hajax.lowering import cube_per_channel, cube_scalar
 from hajax.lowering.assembler import Constants, Dims
 from hajax.mechanisms import Mechanism
 from hajax.passes.heads_to_cores import Kind
@@ -22,7 +22,9 @@ def _form(mechanism: Mechanism) -> Form:
     if mechanism.strengths != 1:
         raise ValueError(f"mechanism: schedule hajax has no lowering for separate erase and write strengths ({mechanism.name})")
     if mechanism.decay == "per_channel":
-        raise ValueError(f"mechanism: schedule hajax has no lowering for {mechanism.name} yet")
+        if not mechanism.delta:
+            raise ValueError(f"mechanism: schedule hajax has no lowering for {mechanism.name}, a decay per channel without correction")
+        return _PER_CHANNEL
     return _SCALAR[mechanism.delta]
 
 
@@ -33,4 +35,10 @@ def _scalar(delta: bool) -> Form:
     return Form(build, pairs=True, shares_keys=True, slot_bytes=lambda dims: cube_scalar.slot_bytes(dims, delta))
 
 
+def _per_channel(dims: Dims, constants: Constants, kind: Kind) -> Program:
+    assert kind == "whole"
+    return cube_per_channel.build(dims, constants)
+
+
+_PER_CHANNEL = Form(_per_channel, pairs=False, shares_keys=False, slot_bytes=None)
 _SCALAR = {delta: _scalar(delta) for delta in (False, True)}
