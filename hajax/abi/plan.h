@@ -42,19 +42,20 @@ typedef struct {
   int64_t scratch_bytes; /* for one worker, a multiple of 64 */
 } hj_cpu_plan;
 
-#define HJ_STEP_WORDS 3       /* 64-bit words of a step */
-#define HJ_ADDRESS_UNIT 32    /* bytes that an address word of a step counts */
-#define HJ_ALTERNATES 0x8000  /* bit of an address word: odd chunks use the second version of this buffer */
-#define HJ_STAGES 3           /* loads, what needs no state, what does: each one iteration behind the one before */
-#define HJ_STAGE_MASK 3       /* bits of control: the step's stage */
-#define HJ_BARRIER_BEFORE 4   /* bit of control: PipeBarrier of the step's own pipe first */
-#define HJ_FIRST_CHUNK 8      /* bit of control: only for a sequence's first chunk; in setup: only when the program was not the last item's too */
-#define HJ_LAST_CHUNK 16      /* bit of control: only for a sequence's last chunk; in setup: on the versions of odd chunks */
+#define HJ_STEP_WORDS 3        /* 64-bit words of a step */
+#define HJ_ADDRESS_UNIT 32     /* bytes that an address word of a step counts */
+#define HJ_ALTERNATES 0x8000   /* bit of an address word: odd chunks use the second version of this buffer */
+#define HJ_STAGES 3            /* loads, what needs no state, what does: each one iteration behind the one before */
+#define HJ_CARRIES_FLAGS 0x100 /* bit of a program's stages: no barrier of all pipes parts iterations, flags do */
+#define HJ_STAGE_MASK 3        /* bits of control: the step's stage */
+#define HJ_BARRIER_BEFORE 4    /* bit of control: PipeBarrier of the step's own pipe first */
+#define HJ_FIRST_CHUNK 8 /* bit of control: a sequence's first chunk only; in setup: a program's first item only */
+#define HJ_LAST_CHUNK 16 /* bit of control: a sequence's last chunk only; in setup: odd chunks' versions */
 #define HJ_ITEM_BYTES 32
 #define HJ_SEQUENCE_BYTES 32
-#define HJ_FRAME_BYTES 512    /* at the bottom of UB: the kernel's own variables */
-#define HJ_MASKS 16           /* vector masks of a program */
-#define HJ_SCALARS 32         /* scalar operands of a program; number 0 is the call's scale */
+#define HJ_FRAME_BYTES 512 /* at the bottom of UB: the kernel's own variables */
+#define HJ_MASKS 16        /* vector masks of a program */
+#define HJ_SCALARS 32      /* scalar operands of a program; number 0 is the call's scale */
 #define HJ_TARGET_NAME 32
 
 /* A program of an Ascend core: one launch or several, each a list of items (work of one core, in order), and the
@@ -65,10 +66,10 @@ typedef struct {
   int32_t npu_arch; /* 2002 */
   int32_t chunk;    /* tokens */
   int32_t key_heads;
-  int32_t value_heads; /* a multiple of key_heads */
-  int32_t key_dim;     /* a multiple of 16 */
-  int32_t value_dim;   /* a multiple of 16 */
-  int32_t input_dtype; /* dtypes.def: query, key and value: float16 */
+  int32_t value_heads;  /* a multiple of key_heads */
+  int32_t key_dim;      /* a multiple of 16 */
+  int32_t value_dim;    /* a multiple of 16 */
+  int32_t input_dtype;  /* dtypes.def: query, key and value: float16 */
   int32_t output_dtype; /* float16 or float32 */
   int32_t sequences;    /* of all rows together: batch times sequences a row */
   int32_t launches;
@@ -78,7 +79,7 @@ typedef struct {
   int32_t item_offset;    /* hj_npu_item[items] */
   int32_t program_offset; /* hj_npu_program[programs] */
   int32_t constant_offset;
-  int32_t constant_bytes; /* fractals and vectors; the first HJ_ZERO_BYTES of them are zero */
+  int32_t constant_bytes;       /* fractals and vectors; the first HJ_ZERO_BYTES of them are zero */
   int32_t workspace_slot_bytes; /* GM between launches, for each value head and chunk; 0: none */
   char target[HJ_TARGET_NAME];  /* the chip it was planned for, of targets/, zero-padded */
 } hj_npu_plan;
@@ -88,10 +89,10 @@ typedef struct {
 /* One launch: core c runs items first_item + c's share, which are contiguous. */
 typedef struct {
   int32_t cores;
-  int32_t first_item;      /* of core 0 */
-  int32_t sync_after;      /* reserved: grid-wide barrier instead of a new launch */
+  int32_t first_item; /* of core 0 */
+  int32_t sync_after; /* reserved: grid-wide barrier instead of a new launch */
   int32_t reserved;
-  int32_t core_items[12];  /* items of each core */
+  int32_t core_items[12]; /* items of each core */
 } hj_npu_launch;
 
 /* A piece of work for one core: `heads` value heads of one sequence and a range of state columns. */
@@ -123,7 +124,11 @@ typedef struct {
   int32_t reserved[2];
 } hj_npu_call;
 
-/* Straight-line code three times: once before an item, once for every iteration, once after it. */
+/* Straight-line code three times: once before an item, once for every iteration, once after it. Each section, and each
+ * iteration too unless the program has HJ_CARRIES_FLAGS, ends with a barrier of all pipes. Flags pair up over setup,
+ * any number of iterations and finish: one may be set in setup and, behind its wait, in each iteration, and taken in
+ * finish.
+ */
 typedef struct {
   int32_t heads;       /* value heads side by side */
   int32_t columns;     /* state columns of an item */
@@ -132,9 +137,9 @@ typedef struct {
   int32_t body;
   int32_t finish;
   int32_t step_address; /* UB bytes where the kernel keeps the steps */
-  int32_t stages;       /* 1 .. HJ_STAGES: iterations of an item are its chunks and stages - 1 more */
-  int32_t slot_bytes[8]; /* by spaces.def: distance of an alternating buffer's two versions */
-  int32_t peak_bytes[8]; /* by spaces.def: what the program uses, steps and frame included */
+  int32_t stages;       /* 1 .. HJ_STAGES: iterations of an item are its chunks and stages - 1 more; HJ_CARRIES_FLAGS */
+  int32_t slot_bytes[8];        /* by spaces.def: distance of an alternating buffer's two versions */
+  int32_t peak_bytes[8];        /* by spaces.def: what the program uses, steps and frame included */
   uint64_t masks[2 * HJ_MASKS]; /* low and high; number 0 is all lanes */
   float scalars[HJ_SCALARS];
 } hj_npu_program;
