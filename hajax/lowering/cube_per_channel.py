@@ -71,7 +71,7 @@ def build(dims: Dims, constants: Constants, *, state_scale: float = STATE_SCALE)
     inputs = _place_inputs(asm)
     system = System(
         parts_in_l1(asm, "system", dims.heads * dims.triangle),
-        parts_in_l1(asm, "inverse", dims.heads * inverse_pitch(asm), versions=2),
+        parts_in_l1(asm, "inverse", dims.heads * inverse_pitch(asm)),
     )
     zero_above(asm, system)
     scores = _place_scores(asm)
@@ -85,10 +85,17 @@ def build(dims: Dims, constants: Constants, *, state_scale: float = STATE_SCALE)
         _load_state(asm, fractals, state, head, state_scale)
 
     asm.section = "body"  # the state of chunk c before the map of chunk c + 1, that before the loads of chunk c + 2
+    tiles = place_tiles(asm)
+    pick_inside(asm, fractals, tiles, gates.zeros, strength_columns(asm, fractals, gates.strengths), state_scale)
+    split_triangles(asm, fractals, tiles, system.triangles, scores)
+    lower_inverse(asm, fractals.shared, system, stage=STATE)
     for head, state in enumerate(states):
         own_scores = scores.from_fractal(head * dims.rows * dims.rows)
         _advance(asm, fractals, inputs, system, own_scores, gates.chunk_decays[head], reads[head], state, head)
-    _map(asm, fractals, gates, inputs, place_block_rows(asm), level, place_tiles(asm), system, scores, reads, state_scale)
+    lower_strengths(asm, fractals, gates, state_scale)
+    blocks = place_block_rows(asm)
+    for head in range(dims.heads):
+        _map(asm, fractals, gates, inputs, blocks, level, tiles, reads[head], head)
     _load_inputs(asm, inputs)
     load_gates(asm, fractals, gates)
 
@@ -106,35 +113,28 @@ def _map(
     blocks: BlockRows,
     level: LevelRows,
     tiles: ScoreTiles,
-    system: System,
-    scores: Parts,
-    reads: tuple[Reads, ...],
-    state_scale: float,
+    reads: Reads,
+    head: int,
 ) -> None:
-    """What needs no state: rows and scores of each head, then the systems of all."""
-    strengths = lower_strengths(asm, fractals, gates, state_scale)
-    for head in range(asm.dims.heads):
-        sources = load_sources(asm, inputs, head)
-        columns = plain_columns(asm, inputs, head)
-        lower_diagonal(asm, tiles, inputs, columns, head)
-        strong = strong_keys(asm, sources, strengths, head)
-        rows = scaled_rows(asm, fractals, sources)
-        for halves in ((1, 2), (4, 8)):
-            exponents = lower_exponents(asm, gates.decays[head], tuple(fractals.levels[half] for half in halves))
-            for half, exponent in zip(halves, exponents, strict=True):
-                lower_level_rows(asm, fractals, rows, exponent, level, half)
-                lower_inside(asm, tiles, level, columns, half, head)
-        to_end, from_start = lower_exponents(asm, gates.decays[head], (fractals.suffix, fractals.prefix))
-        lower_suffix_rows(asm, fractals, strong, to_end, blocks, reads[head])
-        lower_prefix_rows(asm, fractals, rows, from_start, blocks, reads[head])
-        factors = lower_block_factors(asm, fractals, gates, head)
-        near = lower_middle_rows(asm, fractals, factors, blocks, reads[head])
-        lower_near_blocks(asm, tiles, near, blocks, head)
-        late = lower_far_rows(asm, fractals, factors, blocks, reads[head])
-        lower_far_blocks(asm, tiles, late, blocks, head)
-    pick_inside(asm, fractals, tiles, gates.zeros, strength_columns(asm, fractals, strengths), state_scale)
-    split_triangles(asm, fractals, tiles, system.triangles, scores)
-    lower_inverse(asm, fractals.shared, system)
+    """Rows and scores of a head."""
+    sources = load_sources(asm, inputs, head)
+    columns = plain_columns(asm, inputs, head)
+    lower_diagonal(asm, tiles, inputs, columns, head)
+    strong = strong_keys(asm, sources, gates.strengths, head)
+    rows = scaled_rows(asm, fractals, sources)
+    for halves in ((1, 2), (4, 8)):
+        exponents = lower_exponents(asm, gates.decays[head], tuple(fractals.levels[half] for half in halves))
+        for half, exponent in zip(halves, exponents, strict=True):
+            lower_level_rows(asm, fractals, rows, exponent, level, half)
+            lower_inside(asm, tiles, level, columns, half, head)
+    to_end, from_start = lower_exponents(asm, gates.decays[head], (fractals.suffix, fractals.prefix))
+    lower_suffix_rows(asm, fractals, strong, to_end, blocks, reads)
+    lower_prefix_rows(asm, fractals, rows, from_start, blocks, reads)
+    factors = lower_block_factors(asm, fractals, gates, head)
+    near = lower_middle_rows(asm, fractals, factors, blocks, reads)
+    lower_near_blocks(asm, tiles, near, blocks, head)
+    late = lower_far_rows(asm, fractals, factors, blocks, reads)
+    lower_far_blocks(asm, tiles, late, blocks, head)
 
 
 def _tensor(name: str) -> int:
@@ -213,11 +213,11 @@ def _advance(
     between = parts_in_l1(asm, "x", count)
     split(asm, fractals.negative, tile, whole(between, count), label="x")
     corrected = _right(asm, between, "x")
-    update = _update(asm, reads.end, chunk_decay, corrected, state)
     left = load_parts(asm, "A", scores, size=rows * rows, label="P")
     multiply(asm, output, left, corrected, label="P x", **square)
     staged = copy_out(asm, output, count, half=True, label="output")
     asm.emit("rows_from_ub", src0=staged, count=values, p=(_tensor("output"), head, 0, 1, 0, 0, 0, 2), label="output")
+    update = _update(asm, reads.end, chunk_decay, corrected, state)
     split(asm, fractals.negative, update, whole(state, asm.dims.keys * values), label="state")
 
 
@@ -249,8 +249,8 @@ def _update(asm: Assembler, end: Parts, chunk_decay: Parts, corrected: Parts, st
         label="end rows^T x",
     )  # fmt: skip
     decay = load_parts(asm, "A", chunk_decay, size=keys, label="chunk decay")
-    for first in range(0, keys, 4):
-        size = min(4, keys - first)
+    for first in range(0, keys, 2):
+        size = min(2, keys - first)
         piece = load_parts(asm, "B", state.from_fractal(first * values), size=size * values, flags=TRANSPOSE, label="S")
         multiply(
             asm, at(tile, first * values * FULL), decay.from_fractal(first), piece, count=size, n=values,

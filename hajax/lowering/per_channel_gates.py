@@ -24,7 +24,7 @@ from hajax.lowering.tiles import (
     vector,
     whole,
 )
-from hajax.plans.program import LOAD, MAP, Operand
+from hajax.plans.program import LOAD, MAP, STATE, Operand
 
 LEVELS = (8, 4, 2, 1)  # tokens of a half, of the halvings inside a block of 16
 SLOTS = 8  # sums of whole blocks, of each channel
@@ -114,6 +114,7 @@ class GateBuffers:
 
     decays: tuple[Parts, ...]  # of each head, [key block][row block]
     raw_strengths: Operand
+    strengths: Parts  # diagonals, [head][row block], times the state's scale
     zeros: Zeros
     chunk_decays: tuple[Parts, ...]  # diagonals of each head's key blocks
 
@@ -125,7 +126,8 @@ def place_gates(asm: Assembler) -> GateBuffers:
     chunk_decays = tuple(parts_in_l1(asm, "chunk decay", keys, versions=2) for _ in range(heads))
     raw = asm.buffer("strengths", "UB", heads * asm.dims.chunk * 4, versions=2)
     most = max(2 * SLOTS * _pairs(asm) * HALF, picked_bytes(asm))
-    return GateBuffers(decays, raw, place_zeros(asm, most), chunk_decays)
+    strengths = parts_in_l1(asm, "strengths", heads * rows, versions=2)
+    return GateBuffers(decays, raw, strengths, place_zeros(asm, most), chunk_decays)
 
 
 def picked_bytes(asm: Assembler) -> int:
@@ -155,7 +157,7 @@ def load_gates(asm: Assembler, fractals: Fractals, buffers: GateBuffers) -> None
         split(asm, fractals.negative, tile, whole(decays, count), label="decays")
 
 
-def lower_strengths(asm: Assembler, fractals: Fractals, buffers: GateBuffers, state_scale: float) -> Parts:
+def lower_strengths(asm: Assembler, fractals: Fractals, buffers: GateBuffers, state_scale: float) -> None:
     """Map steps: strengths times the state's scale as diagonals in L1, [head][row block]."""
     asm.stage = MAP
     heads, rows = asm.dims.heads, asm.dims.rows
@@ -163,14 +165,12 @@ def lower_strengths(asm: Assembler, fractals: Fractals, buffers: GateBuffers, st
     halves = high_and_low(asm, buffers.raw_strengths, heads, "strengths")
     staged = buffers.zeros.to_ub(asm, "strength diagonals", 2 * count * HALF)
     build_diagonals(asm, halves, staged, 2 * count, "strength", state_scale)
-    diagonals = parts_in_l1(asm, "strengths", count)
-    write(asm, staged, Write(diagonals, 2 * count * HALF // UNIT), 0, "strengths")
-    return diagonals
+    write(asm, staged, Write(buffers.strengths, 2 * count * HALF // UNIT), 0, "strengths")
 
 
 def strength_columns(asm: Assembler, fractals: Fractals, diagonals: Parts) -> Operand:
-    """Map steps: unscaled strengths as columns of fractals in UB, [row block][head], twice each."""
-    asm.stage = MAP
+    """State steps: unscaled strengths as columns of fractals in UB, [row block][head], twice each."""
+    asm.stage = STATE
     heads, rows = asm.dims.heads, asm.dims.rows
     count = heads * rows
     right = load_parts(asm, "B", diagonals, count=rows, size=heads, inner=rows, group=1, label="strengths")

@@ -139,20 +139,22 @@ def lower_prefix_rows(
     split_tile(asm, fractals.negative, tile, 2 * count, places, rest, label="prefix rows")
 
 
-def lower_middle_rows(asm: Assembler, fractals: Fractals, factors: Parts, blocks: BlockRows, reads: Reads) -> Parts:
+def lower_middle_rows(asm: Assembler, fractals: Fractals, factors: Parts, blocks: BlockRows, reads: Reads) -> list[Parts]:
     """Map steps: block 1 from the chunk's start, 3 from its middle, 0 to its middle, 2 to its end.
 
     factors: diagonals of whole blocks in L1, [key block][slot]. Returns the keys of blocks 1 and 3 from their own start in L0A,
-    then the queries.
+    and the queries.
     """
     asm.stage = MAP
     rows, keys = asm.dims.rows, asm.dims.keys
     size, gap = keys * FRACTAL, (rows - 1) * keys * FRACTAL
-    near = load_parts(asm, "A", blocks.prefix.from_fractal(keys), count=4, size=keys, group=2 * keys, label="near rows")
     tile = asm.buffer("middle rows", "L0C", 6 * keys * FULL)
+    near = []
     right = _diagonals(asm, factors, BLOCK_0, 2, 1)
     for kind in (0, 1):
-        _scale(asm, at(tile, 2 * kind * keys * FULL), near.from_fractal(2 * kind * keys), right, "middle rows")
+        source = blocks.prefix.from_fractal((1 + kind * rows) * keys)
+        near.append(load_parts(asm, "A", source, count=2, size=keys, group=2 * keys, label="near rows"))
+        _scale(asm, at(tile, 2 * kind * keys * FULL), near[kind], right, "middle rows")
     left = load_parts(asm, "A", blocks.suffix, count=2, size=keys, group=2 * keys, label="near rows")
     _scale(asm, at(tile, 4 * keys * FULL), left, _diagonals(asm, factors, BLOCK_1, 2, 1), "middle rows")
     places = (
@@ -172,24 +174,25 @@ def lower_middle_rows(asm: Assembler, fractals: Fractals, factors: Parts, blocks
     return near
 
 
-def lower_far_rows(asm: Assembler, fractals: Fractals, factors: Parts, blocks: BlockRows, reads: Reads) -> Parts:
+def lower_far_rows(asm: Assembler, fractals: Fractals, factors: Parts, blocks: BlockRows, reads: Reads) -> list[Parts]:
     """Map steps: blocks 2 and 3 from the chunk's start, 0 and 1 to its end.
 
-    Returns the keys of blocks 2 and 3 from the chunk's middle in L0A, then the queries.
+    Returns the keys of blocks 2 and 3 from the chunk's middle in L0A, and the queries.
     """
     asm.stage = MAP
     rows, keys = asm.dims.rows, asm.dims.keys
     half = 2 * keys * FRACTAL
-    late = Parts(asm.buffer("late rows:A", "L0A", 8 * keys * HALF), 4 * keys)
-    for kind in (0, 1):
-        source = blocks.prefix.from_fractal((2 + kind * rows) * keys)
-        load_parts(asm, "A", source, size=keys, target=late.from_fractal(2 * kind * keys), label="late rows")
-        source = blocks.second.from_fractal(kind * keys)
-        load_parts(asm, "A", source, size=keys, target=late.from_fractal((2 * kind + 1) * keys), label="late rows")
     tile = asm.buffer("far rows", "L0C", 6 * keys * FULL)
     right = _diagonals(asm, factors, UPPER, 2, 0)
+    late = []
     for kind in (0, 1):
-        _scale(asm, at(tile, 2 * kind * keys * FULL), late.from_fractal(2 * kind * keys), right, "far rows")
+        left = Parts(asm.buffer("late rows:A", "L0A", 4 * keys * HALF), 2 * keys)
+        source = blocks.prefix.from_fractal((2 + kind * rows) * keys)
+        load_parts(asm, "A", source, size=keys, target=left, label="late rows")
+        source = blocks.second.from_fractal(kind * keys)
+        load_parts(asm, "A", source, size=keys, target=left.from_fractal(keys), label="late rows")
+        _scale(asm, at(tile, 2 * kind * keys * FULL), left, right, "far rows")
+        late.append(left)
     left = load_parts(asm, "A", blocks.second.from_fractal(2 * keys), size=2 * keys, label="late rows")
     _scale(asm, at(tile, 4 * keys * FULL), left, _diagonals(asm, factors, LOWER, 2, 0), "far rows")
     places = (

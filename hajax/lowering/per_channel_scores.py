@@ -12,7 +12,7 @@ from hajax.lowering.per_channel_rows import BlockRows, LevelRows
 from hajax.lowering.per_channel_tiles import FRACTAL, Write, Zeros, split_tile
 from hajax.lowering.system import Inputs, rows_left
 from hajax.lowering.tiles import Matrix, Parts, copy_out, load, load_parts, multiply, parts_in_l1, vector
-from hajax.plans.program import MAP, Operand
+from hajax.plans.program import MAP, STATE, Operand
 
 _PLACES = {half: number for number, half in enumerate((0, *reversed(LEVELS)))}  # 0: the diagonal; 8 last: its mask never shifts
 
@@ -44,19 +44,19 @@ def _triangle(asm: Assembler, tiles: ScoreTiles, head: int, kind: int, row: int,
     return at(tiles.triangles, number * FULL)
 
 
-def lower_near_blocks(asm: Assembler, tiles: ScoreTiles, near: Parts, blocks: BlockRows, head: int) -> None:
+def lower_near_blocks(asm: Assembler, tiles: ScoreTiles, near: list[Parts], blocks: BlockRows, head: int) -> None:
     """Map steps: blocks 1 and 3 against the ones before them. near: keys and queries of blocks 1 and 3 in L0A."""
     asm.stage = MAP
     keys = asm.dims.keys
     right = load_parts(asm, "B", blocks.suffix, count=2, size=keys, group=2 * keys, label="suffix rows")
     for kind in (0, 1):
         multiply(
-            asm, _triangle(asm, tiles, head, kind, 1, 0), near.from_fractal(2 * kind * keys), right, count=2, k=keys,
+            asm, _triangle(asm, tiles, head, kind, 1, 0), near[kind], right, count=2, k=keys,
             move_tile=7, move_left=keys, move_right=keys, overwrite=True, label="near blocks",
         )  # fmt: skip
 
 
-def lower_far_blocks(asm: Assembler, tiles: ScoreTiles, late: Parts, blocks: BlockRows, head: int) -> None:
+def lower_far_blocks(asm: Assembler, tiles: ScoreTiles, late: list[Parts], blocks: BlockRows, head: int) -> None:
     """Map steps: blocks 2 and 3 against 0 and 1. late: keys and queries of blocks 2 and 3 in L0A."""
     asm.stage = MAP
     keys = asm.dims.keys
@@ -64,7 +64,7 @@ def lower_far_blocks(asm: Assembler, tiles: ScoreTiles, late: Parts, blocks: Blo
     right = load_parts(asm, "B", source, count=keys, size=2, inner=keys, group=1, label="rows to the middle")
     for kind in (0, 1):
         multiply(
-            asm, _triangle(asm, tiles, head, kind, 2, 0), late.from_fractal(2 * kind * keys), right, count=2, n=2, k=keys,
+            asm, _triangle(asm, tiles, head, kind, 2, 0), late[kind], right, count=2, n=2, k=keys,
             move_tile=3, move_left=keys, overwrite=True, label="far blocks",
         )  # fmt: skip
 
@@ -111,8 +111,8 @@ def lower_inside(asm: Assembler, tiles: ScoreTiles, level: LevelRows, columns: O
 def pick_inside(
     asm: Assembler, fractals: Fractals, tiles: ScoreTiles, zeros: Zeros, strengths: Operand, state_scale: float
 ) -> None:
-    """Map steps: what counts inside the blocks of all heads, times each column's strength, to the triangles in L0C."""
-    asm.stage = MAP
+    """State steps: what counts inside the blocks of all heads, times each column's strength, to the triangles in L0C."""
+    asm.stage = STATE
     heads, rows = asm.dims.heads, asm.dims.rows
     blocks = rows * heads
     staged = copy_out(asm, tiles.inside, (1 + 2 * len(LEVELS)) * blocks, half=False, label="inside scores")
@@ -161,8 +161,8 @@ def _windows(asm: Assembler, half: int) -> list[tuple[int, int]]:
 
 
 def split_triangles(asm: Assembler, fractals: Fractals, tiles: ScoreTiles, system: Parts, scores: Parts) -> None:
-    """Map steps: the systems of all heads to L1 as packed triangles, the scores as squares, where zeros lie above."""
-    asm.stage = MAP
+    """State steps: the systems of all heads to L1 as packed triangles, the scores as squares, where zeros lie above."""
+    asm.stage = STATE
     heads, rows, triangle = asm.dims.heads, asm.dims.rows, asm.dims.triangle
     count = 2 * heads * triangle
     between = parts_in_l1(asm, "triangles", count)
@@ -179,7 +179,7 @@ def split_triangles(asm: Assembler, fractals: Fractals, tiles: ScoreTiles, syste
                 source=size + row * (row + 1) // 2 * FRACTAL,
                 source_gap=2 * size - width,
                 target_gap=rows * rows * FRACTAL - width,
-            )  # fmt: skip
+            )
         )
     rest = ((between.high, {"size": count}),)
     split_tile(asm, fractals.negative, tiles.triangles, count, tuple(places), rest, label="triangles")

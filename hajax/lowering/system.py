@@ -120,9 +120,9 @@ def score_products(asm: Assembler, inputs: Inputs) -> list[tuple[Operand, Operan
     return products
 
 
-def lower_inverse(asm: Assembler, basics: Basics, system: System) -> None:
-    """Map steps: (I - N)^-1 of every head, split, to L1."""
-    asm.stage = MAP
+def lower_inverse(asm: Assembler, basics: Basics, system: System, *, stage: int = MAP) -> None:
+    """Map steps, or of another stage: (I - N)^-1 of every head, split, to L1."""
+    asm.stage = stage
     heads, rows = asm.dims.heads, asm.dims.rows
     assert rows == 4, "merges are written for chunks of 64"
     blocks = heads * rows
