@@ -49,8 +49,8 @@ typedef struct {
 #define HJ_CARRIES_FLAGS 0x100 /* bit of a program's stages: no barrier of all pipes parts iterations, flags do */
 #define HJ_STAGE_MASK 3        /* bits of control: the step's stage */
 #define HJ_BARRIER_BEFORE 4    /* bit of control: PipeBarrier of the step's own pipe first */
-#define HJ_FIRST_CHUNK 8 /* bit of control: a sequence's first chunk only; in setup: a program's first item only */
-#define HJ_LAST_CHUNK 16 /* bit of control: a sequence's last chunk only; in setup: odd chunks' versions */
+#define HJ_FIRST_CHUNK 8 /* bit of control: only in a sequence's first chunk; setup: if another program ran before */
+#define HJ_LAST_CHUNK 16 /* bit of control: only in a sequence's last chunk; setup: on the versions of odd chunks */
 #define HJ_ITEM_BYTES 32
 #define HJ_SEQUENCE_BYTES 32
 #define HJ_FRAME_BYTES 512 /* at the bottom of UB: the kernel's own variables */

@@ -68,7 +68,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a core does with one item of `heads` value heads and `columns` state columns."""
+    """What a core does with one item of `heads` value heads and `columns` state columns.
+
+    `carried`: iterations of the body are ordered by flags that one sets and the next one waits for, not by a barrier; setup
+    sets these flags for the first one, finish waits for those of the last one.
+    """
 
     heads: int
     columns: int
@@ -81,6 +85,7 @@ class Program:
     slot_bytes: dict[str, int]  # by space: distance of an alternating buffer's versions; empty before the buffers pass
     step_address: int = 0
     stages: int = 3
+    carried: bool = False
 
 
 @dataclass(frozen=True, slots=True)

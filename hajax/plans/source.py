@@ -14,6 +14,7 @@ from hajax.plans.model import Fused, Plan
 from hajax.plans.program import Programs
 
 _STEP = struct.Struct("<QQQ")
+_CARRIES = abi.constant("HJ_CARRIES_FLAGS")
 _BASIS, _PRIME, _WORD = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1  # FNV-1a
 _STAGES = ("load", "map", "state")
 _SPACES = (("L1", "kL1Apart"), ("L0A", "kL0aApart"), ("L0B", "kL0bApart"), ("L0C", "kL0cApart"), ("UB", "kUbApart"))
@@ -91,7 +92,8 @@ def _program(data: bytes, number: int, program: Any, labels: Sequence[str]) -> s
         f"// {program.heads} value heads, {program.columns} state columns; {program.setup} steps, then {program.body} an "
         f"iteration, then {program.finish}.",
         f"struct Program{number} : hajax::ascend::Unrolled<Program{number}> {{",
-        f"  static constexpr uint32_t kStages = {program.stages};",
+        f"  static constexpr uint32_t kStages = {program.stages & ~_CARRIES};",
+        f"  static constexpr bool kCarries = {'true' if program.stages & _CARRIES else 'false'};",
     ]
     lines += [f"  static constexpr uint32_t {name} = {program.slot_bytes[spaces[space]]};" for space, name in _SPACES]
     masks = [f"{mask:#018x}" for mask in program.masks]
@@ -108,7 +110,7 @@ def _program(data: bytes, number: int, program: Any, labels: Sequence[str]) -> s
             comment = _comment(section, words[i], labels[i] if labels else "")
             first, second, third = (f"{word:#018x}" for word in words[i])
             lines.append(f"    {section}<{first}, {second}, {third}>(core);  // {comment}")
-        if count:
+        if count and not (section == "Body" and program.stages & _CARRIES):
             lines.append("    AscendC::PipeBarrier<PIPE_ALL>();")
         lines.append("  }")
         at += count

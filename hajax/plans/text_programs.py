@@ -15,7 +15,7 @@ from hajax.plans.program import Buffer, Flag, Item, Launch, Operand, Program, Pr
 _BUFFER = (("name", str), ("space", str), ("bytes", int), ("versions", int), ("kept", bool), ("address", int | None))
 _ITEM = (("program", int), ("sequence", int), ("head", int), ("column", int), ("first_chunk", int), ("chunks", int))
 _NUMBERS = ("heads", "columns", "step_address", "stages")
-_PROGRAM = {*_NUMBERS, "buffers", "setup", "body", "finish", "masks", "scalars", "slot_bytes"}
+_PROGRAM = {*_NUMBERS, "carried", "buffers", "setup", "body", "finish", "masks", "scalars", "slot_bytes"}
 _MARKS = (("f", "first"), ("l", "last"), ("b", "barrier"))
 _STEP_FIELDS = 14
 
@@ -56,6 +56,7 @@ def _program(program: Program) -> dict[str, Any]:
     sections = {name: [_step(step) for step in getattr(program, name)] for name in ("setup", "body", "finish")}
     return {
         **{name: getattr(program, name) for name in _NUMBERS},
+        "carried": program.carried,
         "buffers": [[getattr(buffer, name) for name, _ in _BUFFER] for buffer in program.buffers],
         **sections,
         "masks": [list(mask) for mask in program.masks],
@@ -111,6 +112,7 @@ def _read_program(data: Any, where: str) -> Program:
     _fields(slots, set(slots) if isinstance(slots, dict) else set(), f"{where}.slot_bytes")
     return Program(
         **numbers,
+        carried=_typed(data["carried"], bool, f"{where}.carried"),
         buffers=_tuple(data["buffers"], lambda one, at: Buffer(*_row(_BUFFER, one, at)), f"{where}.buffers"),
         setup=_tuple(data["setup"], _read_step, f"{where}.setup"),
         body=_tuple(data["body"], _read_step, f"{where}.body"),

@@ -16,7 +16,7 @@ from hajax.plans.program import SPACES, Buffer, Flag, Item, Launch, Operand, Pro
 ALIGNMENT = 32
 FRAME_BYTES = abi.constant("HJ_FRAME_BYTES")
 STEP_BYTES = 8 * abi.constant("HJ_STEP_WORDS")
-_ALTERNATES = abi.constant("HJ_ALTERNATES")
+_ALTERNATES, _CARRIES = abi.constant("HJ_ALTERNATES"), abi.constant("HJ_CARRIES_FLAGS")
 _STAGE, _BARRIER = abi.constant("HJ_STAGE_MASK"), abi.constant("HJ_BARRIER_BEFORE")
 _FIRST, _LAST = abi.constant("HJ_FIRST_CHUNK"), abi.constant("HJ_LAST_CHUNK")
 _MASKS, _SCALARS = abi.constant("HJ_MASKS"), abi.constant("HJ_SCALARS")
@@ -161,7 +161,7 @@ def _program(program: Program, step_offset: int) -> dict[str, Any]:
         "body": len(program.body),
         "finish": len(program.finish),
         "step_address": program.step_address,
-        "stages": program.stages,
+        "stages": program.stages | (_CARRIES if program.carried else 0),
         "slot_bytes": slots,
         "peak_bytes": used,
         "masks": masks + [0] * (2 * _MASKS - len(masks)),
@@ -289,7 +289,8 @@ def _read_program(ffi: cffi.FFI, data: bytes, program: Any) -> Program:
         tuple(program.scalars),
         slots,
         program.step_address,
-        program.stages,
+        program.stages & ~_CARRIES,
+        bool(program.stages & _CARRIES),
     )
 
 

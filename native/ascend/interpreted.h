@@ -31,7 +31,9 @@ class Interpreted {
     setup_ = Unsigned(HAJAX_FIELD(kProgramAt, hj_npu_program, setup));
     body_ = Unsigned(HAJAX_FIELD(kProgramAt, hj_npu_program, body));
     finish_ = Unsigned(HAJAX_FIELD(kProgramAt, hj_npu_program, finish));
-    stages_ = Unsigned(HAJAX_FIELD(kProgramAt, hj_npu_program, stages));
+    const uint32_t stages = Unsigned(HAJAX_FIELD(kProgramAt, hj_npu_program, stages));
+    stages_ = stages & ~uint32_t{HJ_CARRIES_FLAGS};
+    carries_ = (stages & HJ_CARRIES_FLAGS) != 0;
     steps_ = Unsigned(HAJAX_FIELD(kProgramAt, hj_npu_program, step_address));
     const uint32_t bytes = (setup_ + body_ + finish_) * static_cast<uint32_t>(sizeof(hj_step));
     Fetch(steps_, plan + HAJAX_FIELD(kProgramAt, hj_npu_program, step_offset), (bytes + kBlock - 1) / kBlock * kBlock);
@@ -44,6 +46,7 @@ class Interpreted {
   }
 
   __aicore__ inline uint32_t Stages() const { return stages_; }
+  __aicore__ inline bool Carries() const { return carries_; }
 
   template <Section section>
   __aicore__ inline void Run(Core& core) const {
@@ -70,7 +73,7 @@ class Interpreted {
       Perform(core, step, core.ChunkOf<section>(step.Control()), {steps, i});
       SetAll(step.Sets());
     }
-    AscendC::PipeBarrier<PIPE_ALL>();
+    if (section != kBody || !carries_) AscendC::PipeBarrier<PIPE_ALL>();
   }
 
   __aicore__ inline void Perform(Core& core, Step step, const Chunk& chunk, const LoadedWords& words) const {
@@ -95,7 +98,8 @@ class Interpreted {
   uint32_t body_ = 0;
   uint32_t finish_ = 0;
   uint32_t stages_ = 1;
-  uint32_t steps_ = 0;  // UB address
+  bool carries_ = false;  // iterations end without a barrier
+  uint32_t steps_ = 0;    // UB address
 };
 
 }  // namespace hajax::ascend

@@ -7,7 +7,8 @@
 
 namespace hajax::ascend {
 
-// `Code`: how programs are kept. Load() starts to bring one to the core and Take() has it there; Run() runs a section.
+// `Code`: how programs are kept. Load() starts to bring one to the core and Take() has it there; Run() runs a section,
+// with a barrier of all pipes at its end but for a body whose program Carries() flags from iteration to iteration.
 template <typename Code>
 class Machine {
  public:
@@ -101,6 +102,7 @@ class Machine {
       for (uint32_t stage = 0; stage < stages; ++stage) core_.at[stage] = ChunkAt(i - stage);
       code_.template Run<kBody>(core_);
     }
+    if (code_.Carries()) AscendC::PipeBarrier<PIPE_ALL>();
     core_.at[0] = ChunkAt(chunks_ - 1);
     code_.template Run<kFinish>(core_);
   }

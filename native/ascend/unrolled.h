@@ -7,7 +7,7 @@
 
 namespace hajax::ascend {
 
-// Base of a program. It has kStages, kL1Apart and its kin, Mask(at) and Scalar(number), and RunSetup(core),
+// Base of a program. It has kStages, kCarries, kL1Apart and its kin, Mask(at) and Scalar(number), and RunSetup(core),
 // RunBody(core), RunFinish(core), which call Setup, Body and Finish with the words of each step.
 template <typename Program>
 struct Unrolled {
@@ -69,6 +69,7 @@ class Specialised {
   }
 
   __aicore__ inline uint32_t Stages() const { return stages_; }
+  __aicore__ inline bool Carries() const { return carries_; }
 
   template <Section section>
   __aicore__ inline void Run(Core& core) const {
@@ -80,6 +81,7 @@ class Specialised {
   template <typename Program>
   __aicore__ inline void Sizes(Context& c) {
     stages_ = Program::kStages;
+    carries_ = Program::kCarries;
     c.l1_apart = Program::kL1Apart;
     c.l0a_apart = Program::kL0aApart;
     c.l0b_apart = Program::kL0bApart;
@@ -96,6 +98,7 @@ class Specialised {
 
   int32_t program_ = -1;
   uint32_t stages_ = 1;
+  bool carries_ = false;
 };
 
 }  // namespace hajax::ascend

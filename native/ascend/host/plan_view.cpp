@@ -176,7 +176,7 @@ Failure check_program(const PlanView& view, const Chip& chip, const std::string&
   const hj_npu_plan& p = view.plan;
   for (const Failure& f : {in_range(name + "heads", program.heads, 1, p.value_heads),
                            multiple(name + "columns", program.columns, kSide, p.value_dim),
-                           in_range(name + "stages", program.stages, 1, HJ_STAGES),
+                           in_range(name + "stages", stages_of(program), 1, HJ_STAGES),
                            in_range(name + "setup", program.setup, 0, chip.ub_bytes),
                            in_range(name + "body", program.body, 0, chip.ub_bytes),
                            in_range(name + "finish", program.finish, 0, chip.ub_bytes)}) {

@@ -34,6 +34,9 @@ struct PlanView {
   int64_t output_bytes() const { return plan.output_dtype == kDtype_float32 ? 4 : 2; }
 };
 
+// Without the bit that shares their field.
+inline int32_t stages_of(const hj_npu_program& program) { return program.stages & ~HJ_CARRIES_FLAGS; }
+
 // The bytes must outlive the view.
 Failure read_plan(const void* bytes, int64_t count, const Chip& chip, PlanView* view);
 

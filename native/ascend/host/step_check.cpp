@@ -412,8 +412,8 @@ Failure check_steps(const PlanView& view, const Chip& chip, const hj_npu_program
     const StepCheck one(view, chip, program, where + " (" + opcode_name(step.opcode) + ").", step);
     if (Failure f = one.check(); f.failed()) return f;
     const bool in_body = i >= program.setup && i < int64_t{program.setup} + program.body;
-    if (in_body && (step.control & HJ_STAGE_MASK) >= program.stages) {
-      return bad_plan(where + ".control", "a stage below the program's " + std::to_string(program.stages),
+    if (in_body && (step.control & HJ_STAGE_MASK) >= stages_of(program)) {
+      return bad_plan(where + ".control", "a stage below the program's " + std::to_string(stages_of(program)),
                       step.control);
     }
   }
