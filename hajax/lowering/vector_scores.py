@@ -12,8 +12,13 @@ from hajax.plans.program import MAP, Operand
 ROW = 256  # bytes of a dense row of 64 fp32: one repeat
 
 
-def lower_vector_scores(asm: Assembler, inputs: Inputs, ratios: Operand, system: System, layout: Layout) -> None:
-    """Map steps: N = -(ratio o K K^T) and ratio o Q K^T: the output takes the scale, so that scores do not become small."""
+def lower_vector_scores(
+    asm: Assembler, inputs: Inputs, ratios: Operand, system: System, layout: Layout, *, delta: bool = True
+) -> None:
+    """Map steps: N = -(ratio o K K^T), with delta, and ratio o Q K^T.
+
+    The output takes the scale, so that scores do not become small.
+    """
     asm.stage = MAP
     assert asm.dims.heads == 1 and asm.dims.chunk == LANES
     if layout == "blocked":
@@ -24,6 +29,8 @@ def lower_vector_scores(asm: Assembler, inputs: Inputs, ratios: Operand, system:
     factors = _dense(asm, ratios, "ratios")
     pair = score_products(asm, inputs)[0]
     for kind, name in enumerate(("system", "scores")):
+        if kind == 0 and not delta:
+            continue
         scores = _dense(asm, pair[kind], name)
         if name == "system":
             vector(asm, "muls32", scores, scores, repeats=repeats, scalar=asm.scalar(-1.0), label=name)

@@ -8,7 +8,9 @@ import pytest
 from vector_problem import LENGTHS, assert_close, drawn, interpreted
 
 from hajax.lowering.assembler import Constants, Dims
-from hajax.lowering.vector_scalar import Layouts, build, layouts_of, spill_bytes
+from hajax.lowering.vector_scalar import build
+from hajax.lowering.vector_state import spill_bytes
+from hajax.lowering.vector_steps import Layouts, layouts_of
 from hajax.passes.pipeline import pipeline
 from hajax.passes.place_buffers import DoesNotFit, peak_bytes, place_buffers
 from hajax.passes.step_cost import step_cost
@@ -20,7 +22,7 @@ from hajax.targets import npu
 CHIP = npu.load("ascend310p1")
 FULL = Dims(64, 128, 128, 1, False)
 SIZES = footprint.Dims(64, 128)
-DENSE = Layouts(*["dense"] * 5)
+DENSE = Layouts(*["dense"] * 6)
 UB_BYTES = 248 * 1024
 EVERY = ",".join(map(str, LENGTHS))
 SMALL = "B=2 T=150 lengths=150,64 Hv=1 dtype=float16"
@@ -144,6 +146,12 @@ def test_layouts_of_operators_make_chains():
     assert layouts_of({"update": "dense", "split_state_in": "dense", "output": "dense"}) == Layouts(state="dense", output="dense")
     with pytest.raises(ValueError, match="layouts: expected one layout of split_x, end_rows, split_x_end, got both"):
         layouts_of({"split_x": "dense", "end_rows": "blocked"})
+
+
+@pytest.mark.parametrize("switches", [{}, {"layouts": DENSE, "order": "spilled"}], ids=str)
+def test_without_a_correction(switches):
+    arrays = drawn(f"{SMALL} Dk=48 Dv=32 op=ret")
+    assert_close(arrays, interpreted(arrays, build, delta=False, **switches), delta=False)
 
 
 @pytest.mark.parametrize("dims", [Dims(64, 128, 128, 2, False), Dims(32, 128, 128, 1, False)])
