@@ -319,7 +319,9 @@ def _output(asm: Assembler, system: System, factors: Parts, reads: Parts, height
     for row in range(rows):  # to column blocks, which go to GM in long copies
         target, source = at(staged, row * HALF), at(tile, row * values * FULL)
         asm.emit("c_to_ub16", target, source, count=values, size=1, p=(0, rows - 1), label="o")
-    asm.emit("rows_from_ub", src0=staged, count=values, p=(_tensor("output"), head, 0, 1, 0, 0, 0, 2), label="o")
+    for column in range(values):  # in pieces: what else leaves UB must not wait for all of them
+        source = at(staged, column * rows * HALF)
+        asm.emit("rows_from_ub", src0=source, p=(_tensor("output"), head, column, 1, 0, 0, 0, 2), label="o")
 
 
 def _store_state(asm: Assembler, basics: Basics, state: Parts, head: int, state_scale: float) -> None:
