@@ -11,6 +11,7 @@ from hajax.passes.step_graph import FLAG_CYCLES, StepGraph
 from hajax.plans.program import SPACES
 
 _Candidate = tuple[tuple[float, float], int, float, bool]  # key, the smallest first; step, its start, room was found
+Found = tuple[list[int], dict[str, int], float]  # order, addresses of local buffers, modelled cycles
 _MTE1 = PIPES.index("MTE1")
 
 
@@ -116,8 +117,8 @@ class Search:
         self.next_rank = dict.fromkeys(graph.by_stage, 0)
         self.sequences = [list(users) for users in graph.by_space]
 
-    def run(self) -> tuple[list[int], dict[str, int], float] | None:
-        """Order, addresses of the local buffers, modelled cycles; None when the walk ended before all steps were placed."""
+    def run(self) -> Found | None:
+        """None when the walk ended before all steps were placed."""
         while self.ready:
             at = self._choose()
             if at is None:

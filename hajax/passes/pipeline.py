@@ -6,7 +6,7 @@ The body is lowered stage by stage; list scheduling over a model of pipes, queue
 import dataclasses
 
 from hajax.passes.dependencies import require_versions, unpipelined
-from hajax.passes.list_schedule import Search, Taste, modelled_cycles
+from hajax.passes.list_schedule import Found, Search, Taste, modelled_cycles
 from hajax.passes.step_graph import StepGraph
 from hajax.plans import Note
 from hajax.plans.footprint import Dims
@@ -19,23 +19,29 @@ _TASTES = (
     Taste(30.0, closing=3000.0, opening=30.0),
     Taste(30.0, closing=0.0, opening=0.0, weight=0.8),
 )
+# Closer to the order of lowering, less is open at a time.
 _CAREFUL = tuple(Taste(30.0, closing=6000.0, opening=30.0, slack=30.0, lookahead=steps) for steps in (64, 16))
 
 
-def pipeline(program: Program, dims: Dims, target: NpuTarget) -> tuple[Program, Note]:
+def pipeline(program: Program, dims: Dims, target: NpuTarget, searches: int = len(_TASTES)) -> tuple[Program, Note]:
     """The program with its body in the order found, and addresses for the buffers that live within an iteration.
 
-    Without an order that fits and is faster, stages follow one another: the last one first.
+    searches: how many preferences are tried; each takes some 20 ms. Without an order that fits and is faster, stages follow one
+    another, the last one first.
     """
+    if not 1 <= searches <= len(_TASTES):
+        raise ValueError(f"searches: expected 1 to {len(_TASTES)}, got {searches}")
     require_versions(program.body, program, dims)
     base = dataclasses.replace(program, body=unpipelined(program.body))
     if not base.body:
         return base, Note("pipeline", "nothing to order", "", "")
     graph = StepGraph(base, dims, target)
     before = modelled_cycles(graph, range(graph.count))
-    found = [one for one in (Search(graph, taste).run() for taste in _TASTES) if one is not None]
-    if not found:  # closer to the order of lowering, less is open at a time
-        found = [one for one in (Search(graph, taste).run() for taste in _CAREFUL) if one is not None]
+    found: list[Found] = []
+    for tastes in (_TASTES[:searches], _TASTES[searches:], _CAREFUL):
+        found = [one for one in (Search(graph, taste).run() for taste in tastes) if one is not None]
+        if found:
+            break
     best = min(found, key=lambda one: one[2], default=None)
     if best is None or best[2] >= before:
         told = f"{before:.0f} modelled cycles an iteration"

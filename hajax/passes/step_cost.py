@@ -164,72 +164,86 @@ class _Queue:
         self.left: list[float] = []
 
 
-def simulate(steps: Sequence[Step], dims: Dims, target: NpuTarget, costs: Sequence[StepCost] | None = None) -> Timing:
-    """Runs the steps of a section with their flags and barriers, all of them wanted, up to the barrier at its end."""
-    costs = [step_cost(step, dims, target) for step in steps] if costs is None else costs
-    queues = [_Queue() for _ in PIPES]
-    up: dict[Flag, float] = {}
-    scalar = busy = 0.0
-    mask = -1
-    depth, flag_cycles = target.queue_depth, target.flag_cycles
-    starts, ends = [], []
+class _Core:
+    """The scalar unit, which issues in order, and the pipes that it feeds."""
 
-    def issue(queue: _Queue, cost: float) -> float:
+    def __init__(self, target: NpuTarget):
+        self.target = target
+        self.queues = [_Queue() for _ in PIPES]
+        self.up: dict[Flag, float] = {}
+        self.scalar = self.busy = 0.0
+        self.mask = -1
+
+    def spend(self, cycles: float) -> None:
+        """Scalar work."""
+        self.scalar += cycles
+        self.busy += cycles
+
+    def issue(self, queue: _Queue, cost: float) -> float:
         """Puts one instruction into a queue; returns when it may start."""
-        nonlocal scalar, busy
+        depth = self.target.queue_depth
         if len(queue.left) >= depth:
-            scalar = max(scalar, queue.left[-depth])
-        scalar += cost
-        busy += cost
-        begin = max(queue.free, scalar)
-        if begin > queue.free:
-            queue.drained = True
+            self.scalar = max(self.scalar, queue.left[-depth])
+        self.spend(cost)
+        begin = max(queue.free, self.scalar)
+        queue.drained |= begin > queue.free
         queue.left.append(begin)
         return begin
 
-    for step, cost in zip(steps, costs, strict=True):
-        scalar += cost.scalar
-        busy += cost.scalar
-        for flag in step.waits:
-            queue = queues[PIPES.index(flag.target)]
-            begin = issue(queue, target.issue_cycles)
-            risen = up.pop(flag)
-            if risen > begin:
+    def hold(self, queue: _Queue, until: float) -> None:
+        """An instruction that keeps its pipe until a flag has risen or all of its work is complete."""
+        begin = self.issue(queue, self.target.issue_cycles)
+        queue.drained |= until > begin
+        queue.free = max(begin, until) + self.target.flag_cycles
+        queue.done = max(queue.done, queue.free)
+
+    def work(self, queue: _Queue, cost: StepCost) -> float:
+        """A step's instructions; returns when the first one starts."""
+        first = -1.0
+        for number in range(cost.instructions):
+            at = self.issue(queue, self.target.issue_cycles + self.target.argument_cycles)
+            if number and number % cost.run == 0:
+                at = max(at, queue.done)
                 queue.drained = True
-            queue.free = max(begin, risen) + flag_cycles
-            queue.done = max(queue.done, queue.free)
-        begin = scalar
+            first = at if number == 0 else first
+            cycles = cost.cycles + (cost.first if queue.drained else 0.0)
+            queue.drained = False
+            queue.free = at + cycles
+            queue.busy += cycles
+            queue.done = max(queue.done, queue.free + cost.latency)
+        return first
+
+    def set(self, flag: Flag) -> None:
+        """The flag rises when all before it on its pipe is complete."""
+        queue = self.queues[PIPES.index(flag.source)]
+        queue.free = self.issue(queue, self.target.issue_cycles) + self.target.flag_cycles
+        queue.busy += self.target.flag_cycles
+        queue.done = max(queue.done, queue.free)
+        self.up[flag] = queue.done
+
+
+def simulate(steps: Sequence[Step], dims: Dims, target: NpuTarget) -> Timing:
+    """Runs the steps of a section with their flags and barriers, all of them wanted, up to the barrier at its end."""
+    core = _Core(target)
+    starts, ends = [], []
+    for step in steps:
+        cost = step_cost(step, dims, target)
+        core.spend(cost.scalar)
+        for flag in step.waits:
+            core.hold(core.queues[PIPES.index(flag.target)], core.up.pop(flag))
+        begin = end = core.scalar
         if cost.pipe >= 0:
-            queue = queues[cost.pipe]
+            queue = core.queues[cost.pipe]
             if step.barrier:
-                begin = issue(queue, target.issue_cycles)
-                if queue.done > begin:
-                    queue.drained = True
-                queue.free = max(begin, queue.done) + flag_cycles
-                queue.done = max(queue.done, queue.free)
-            if cost.mask not in (-1, mask):
-                mask = cost.mask
-                scalar += mask_cycles(target)
-                busy += mask_cycles(target)
-            begin = -1.0
-            for number in range(cost.instructions):
-                at = issue(queue, target.issue_cycles + target.argument_cycles)
-                if number and number % cost.run == 0:
-                    at = max(at, queue.done)
-                    queue.drained = True
-                begin = at if begin < 0 else begin
-                cycles = cost.cycles + (cost.first if queue.drained else 0.0)
-                queue.drained = False
-                queue.free = at + cycles
-                queue.busy += cycles
-                queue.done = max(queue.done, queue.free + cost.latency)
+                core.hold(queue, queue.done)
+            if cost.mask not in (-1, core.mask):
+                core.mask = cost.mask
+                core.spend(mask_cycles(target))
+            begin = core.work(queue, cost)
+            end = queue.free
         starts.append(begin)
-        ends.append(queues[cost.pipe].free if cost.pipe >= 0 else scalar)
+        ends.append(end)
         for flag in step.sets:
-            queue = queues[PIPES.index(flag.source)]
-            queue.free = issue(queue, target.issue_cycles) + flag_cycles
-            queue.busy += flag_cycles
-            queue.done = max(queue.done, queue.free)
-            up[flag] = queue.done
-    cycles = max(scalar, *(queue.done for queue in queues))
-    return Timing(cycles, (*(queue.busy for queue in queues), busy), tuple(starts), tuple(ends))
+            core.set(flag)
+    cycles = max(core.scalar, *(queue.done for queue in core.queues))
+    return Timing(cycles, (*(queue.busy for queue in core.queues), core.busy), tuple(starts), tuple(ends))

@@ -166,6 +166,16 @@ def test_no_order_beats_the_busiest_unit_or_the_longest_path():
     assert found is not None and graph.bound <= found[2] < cycles
 
 
+def test_fewer_searches_find_an_order_too():
+    program = LOWERED["few columns"]
+    found, _ = pipeline(program, DIMS, CHIP, searches=1)
+    check_dataflow(found, DIMS, program.body)
+    assert found.body != unpipelined(program.body)
+    for wrong in (0, 4):
+        with pytest.raises(ValueError, match=f"searches: expected 1 to 3, got {wrong}"):
+            pipeline(program, DIMS, CHIP, searches=wrong)
+
+
 def test_an_empty_body_has_nothing_to_order():
     found, note = pipeline(program_of([], []), DIMS, CHIP)
     assert found.body == () and note.choice == "nothing to order"
