@@ -12,7 +12,7 @@ from hajax.lowering import gates as gates_module
 from hajax.lowering.assembler import FULL, HALF, Assembler, Constants, Dims, at
 from hajax.lowering.exchange import exchanged_bytes, export, import_back, two_stages
 from hajax.lowering.gates import CHUNK_DECAY, FACTOR_BLOCKS, OUTPUT, READ, WRITE, Basics
-from hajax.lowering.system import Inputs, System, inverse_pitch, lower_inverse, lower_scores, place_system, zero_above
+from hajax.lowering.system import Inputs, System, inverse_pitch, lower_diagonal_inverses, lower_merges, lower_scores, place_system, zero_above
 from hajax.lowering.tiles import (
     K_GROWS,
     LEFT_MOVES,
@@ -69,6 +69,9 @@ def build(
             _load_state(asm, basics, state, head, state_scale)
 
     asm.section = "body"  # the state of chunk c before the loads of chunk c + 2, which take the same versions
+    if delta and kind == "whole":  # in the shadow of the state's read
+        lower_merges(asm, basics, system, stage=STATE)
+        _scale_inverse(asm, basics, system, factors, weights, stage=STATE)
     if kind != "map":
         for head in range(dims.heads):
             lefts = _readers(asm, inputs, dims.key_head(head), delta)
@@ -78,7 +81,9 @@ def build(
         lower_scores(asm, basics, inputs, ratios, system, delta)
         _write_keys(asm, basics, inputs, factors, weights)
         if delta:
-            lower_inverse(asm, basics, system)
+            lower_diagonal_inverses(asm, basics, system)
+        if delta and kind == "map":
+            lower_merges(asm, basics, system)
             _scale_inverse(asm, basics, system, factors, weights)
     if kind == "map":
         export(asm, shared)
@@ -170,9 +175,11 @@ def _write_keys(asm: Assembler, basics: Basics, inputs: Inputs, factors: Parts, 
         split(asm, basics.negative, tile, whole(weights.written_keys.from_fractal(head * count), count), label="written keys")
 
 
-def _scale_inverse(asm: Assembler, basics: Basics, system: System, factors: Parts, weights: Weights) -> None:
+def _scale_inverse(
+    asm: Assembler, basics: Basics, system: System, factors: Parts, weights: Weights, *, stage: int = MAP
+) -> None:
     """A2 = A diag(-e^G), a column of fractals at a time."""
-    asm.stage = MAP
+    asm.stage = stage
     heads, rows = asm.dims.heads, asm.dims.rows
     count = rows * rows
     tile = asm.buffer("A2", "L0C", heads * count * FULL)

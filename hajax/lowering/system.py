@@ -122,6 +122,12 @@ def score_products(asm: Assembler, inputs: Inputs) -> list[tuple[Operand, Operan
 
 def lower_inverse(asm: Assembler, basics: Basics, system: System, *, stage: int = MAP) -> None:
     """Map steps, or of another stage: (I - N)^-1 of every head, split, to L1."""
+    lower_diagonal_inverses(asm, basics, system, stage=stage)
+    lower_merges(asm, basics, system, stage=stage)
+
+
+def lower_diagonal_inverses(asm: Assembler, basics: Basics, system: System, *, stage: int = MAP) -> None:
+    """Those of the 16 x 16 blocks on the diagonal."""
     asm.stage = stage
     heads, rows = asm.dims.heads, asm.dims.rows
     assert rows == 4, "merges are written for chunks of 64"
@@ -130,6 +136,11 @@ def lower_inverse(asm: Assembler, basics: Basics, system: System, *, stage: int 
     tile = asm.buffer("diagonal inverses", "L0C", blocks * FULL)
     asm.emit("ub_to_c32", tile, diagonal, size=blocks, label="diagonal inverses")
     split(asm, basics.negative, tile, (Place(system.inverse, blocks, 1, 0, rows + 1),), label="diagonal inverses")
+
+
+def lower_merges(asm: Assembler, basics: Basics, system: System, *, stage: int = MAP) -> None:
+    """What is below the diagonal, from the inverses of the blocks on it."""
+    asm.stage = stage
     _merge_16(asm, basics, system)
     _merge_32(asm, basics, system)
 
