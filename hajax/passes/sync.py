@@ -45,6 +45,10 @@ class _Order:
 
 def synchronise(program: Program, dims: Dims, target: NpuTarget) -> tuple[Program, Note]:
     """The program with waits, sets, barriers and, where a step has no room for its flags, sync steps."""
+    if program.carried:
+        raise ValueError(
+            "program: expected iterations parted by a barrier, got carried=True: this pass sets no flags across them"
+        )
     counts = [0, 0, 0, 0]  # dependent pairs of pipes, flags, barriers, sync steps
     sections = []
     of_program: tuple[tuple[Section, tuple[Step, ...]], ...]
@@ -57,7 +61,7 @@ def synchronise(program: Program, dims: Dims, target: NpuTarget) -> tuple[Progra
     note = Note(
         "sync",
         f"{flags} flags, {barriers} barriers, {extra} sync steps",
-        f"{pairs} flags, one for each dependent pair of steps on two pipes",
+        f"{pairs} flags, one for each step and pipe that it depends on",
         f"{pairs - flags} flags",
     )
     return dataclasses.replace(program, setup=setup, body=body, finish=finish), note

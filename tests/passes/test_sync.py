@@ -137,6 +137,12 @@ def test_a_pass_that_has_run_is_refused():
         synchronise(program, DIMS, CHIP)
 
 
+def test_iterations_without_a_barrier_between_them_are_refused():
+    program = dataclasses.replace(side_by_side(program_of([], [])), carried=True)
+    with pytest.raises(ValueError, match="expected iterations parted by a barrier"):
+        synchronise(program, DIMS, CHIP)
+
+
 def test_buffers_without_addresses_are_refused():
     buffers = random_buffers(1)
     with pytest.raises(ValueError, match=r"buffer .*expected an address"):
