@@ -8,6 +8,7 @@ are divided by it. Thus x and P are as they should be, and so are scores: produc
 from hajax import abi
 from hajax.lowering.assembler import FULL, HALF, Assembler, Constants, Dims, at
 from hajax.lowering.per_channel_gates import (
+    LEVELS,
     Fractals,
     GateBuffers,
     load_gates,
@@ -19,9 +20,9 @@ from hajax.lowering.per_channel_gates import (
 )
 from hajax.lowering.per_channel_rows import (
     BlockRows,
+    Desk,
     LevelRows,
     Reads,
-    load_sources,
     lower_exponents,
     lower_far_rows,
     lower_level_rows,
@@ -29,9 +30,8 @@ from hajax.lowering.per_channel_rows import (
     lower_prefix_rows,
     lower_suffix_rows,
     place_block_rows,
+    place_desk,
     place_level_rows,
-    scaled_rows,
-    strong_keys,
 )
 from hajax.lowering.per_channel_scores import (
     ScoreTiles,
@@ -41,7 +41,6 @@ from hajax.lowering.per_channel_scores import (
     lower_near_blocks,
     pick_inside,
     place_tiles,
-    plain_columns,
     split_triangles,
 )
 from hajax.lowering.per_channel_tiles import FRACTAL
@@ -93,9 +92,9 @@ def build(dims: Dims, constants: Constants, *, state_scale: float = STATE_SCALE)
         own_scores = scores.from_fractal(head * dims.rows * dims.rows)
         _advance(asm, fractals, inputs, system, own_scores, gates.chunk_decays[head], reads[head], state, head)
     lower_strengths(asm, fractals, gates, state_scale)
-    blocks = place_block_rows(asm)
+    blocks, desk = place_block_rows(asm), place_desk(asm)
     for head in range(dims.heads):
-        _map(asm, fractals, gates, inputs, blocks, level, tiles, reads[head], head)
+        _map(asm, fractals, gates, inputs, desk, blocks, level, tiles, reads[head], head)
     _load_inputs(asm, inputs)
     load_gates(asm, fractals, gates)
 
@@ -110,6 +109,7 @@ def _map(
     fractals: Fractals,
     gates: GateBuffers,
     inputs: Inputs,
+    desk: Desk,
     blocks: BlockRows,
     level: LevelRows,
     tiles: ScoreTiles,
@@ -117,24 +117,22 @@ def _map(
     head: int,
 ) -> None:
     """Rows and scores of a head."""
-    sources = load_sources(asm, inputs, head)
-    columns = plain_columns(asm, inputs, head)
-    lower_diagonal(asm, tiles, inputs, columns, head)
-    strong = strong_keys(asm, sources, gates.strengths, head)
-    rows = scaled_rows(asm, fractals, sources)
-    for halves in ((1, 2), (4, 8)):
-        exponents = lower_exponents(asm, gates.decays[head], tuple(fractals.levels[half] for half in halves))
-        for half, exponent in zip(halves, exponents, strict=True):
-            lower_level_rows(asm, fractals, rows, exponent, level, half)
-            lower_inside(asm, tiles, level, columns, half, head)
-    to_end, from_start = lower_exponents(asm, gates.decays[head], (fractals.suffix, fractals.prefix))
-    lower_suffix_rows(asm, fractals, strong, to_end, blocks, reads)
-    lower_prefix_rows(asm, fractals, rows, from_start, blocks, reads)
-    factors = lower_block_factors(asm, fractals, gates, head)
-    near = lower_middle_rows(asm, fractals, factors, blocks, reads)
-    lower_near_blocks(asm, tiles, near, blocks, head)
-    late = lower_far_rows(asm, fractals, factors, blocks, reads)
-    lower_far_blocks(asm, tiles, late, blocks, head)
+    factors = lower_block_factors(asm, fractals, gates, desk.rows, head)
+    lower_exponents(asm, desk, gates.decays[head], fractals.suffix)
+    lower_suffix_rows(asm, fractals, desk, inputs, gates.strengths, blocks, reads, head)
+    lower_exponents(asm, desk, gates.decays[head], fractals.prefix)
+    lower_prefix_rows(asm, fractals, desk, inputs, blocks, reads, head)
+    lower_diagonal(asm, tiles, inputs, head)
+    for half in reversed(LEVELS):
+        lower_exponents(asm, desk, gates.decays[head], fractals.levels[half])
+        lower_level_rows(asm, fractals, desk, level, half)
+        lower_inside(asm, tiles, level, inputs, half, head)
+        if half == 1:
+            near = lower_middle_rows(asm, fractals, desk.tile, factors, blocks, reads)
+            lower_near_blocks(asm, tiles, near, blocks, head)
+        if half == 2:
+            late = lower_far_rows(asm, fractals, desk.tile, factors, blocks, reads)
+            lower_far_blocks(asm, tiles, late, blocks, head)
 
 
 def _tensor(name: str) -> int:

@@ -179,8 +179,11 @@ def strength_columns(asm: Assembler, fractals: Fractals, diagonals: Parts) -> Op
     return copy_out(asm, tile, 2 * count, half=False, label="strength columns")
 
 
-def lower_block_factors(asm: Assembler, fractals: Fractals, buffers: GateBuffers, head: int) -> Parts:
-    """Map steps: exp of the SUMS of a head's channels as diagonals in L1, [key block][slot]; the whole chunk's for the state."""
+def lower_block_factors(asm: Assembler, fractals: Fractals, buffers: GateBuffers, desk: Operand, head: int) -> Parts:
+    """Map steps: exp of the SUMS of a head's channels as diagonals in L1, [key block][slot]; the whole chunk's for the state.
+
+    desk: 512 * SLOTS bytes of UB for each key block, to work in.
+    """
     asm.stage = MAP
     rows, keys, pairs = asm.dims.rows, asm.dims.keys, _pairs(asm)
     right = load_parts(asm, "B", buffers.decays[head], size=rows * keys, flags=TRANSPOSE, label="decays")
@@ -204,7 +207,7 @@ def lower_block_factors(asm: Assembler, fractals: Fractals, buffers: GateBuffers
     diagonals = parts_in_l1(asm, "factor diagonals", blocks)
     fractal = HALF // UNIT
     whole_chunk = Write(buffers.chunk_decays[head], fractal, count=keys, source=ALL * fractal, source_gap=(SLOTS - 1) * fractal)
-    staged = buffers.zeros.to_ub(asm, "factor diagonals", blocks * HALF)
+    staged = buffers.zeros.to_ub(asm, "factor diagonals", blocks * HALF, desk)
     for part in (0, 1):
         build_diagonals(asm, halves[part], staged, blocks, "factor")
         for place in (Write(diagonals, blocks * fractal), whole_chunk):

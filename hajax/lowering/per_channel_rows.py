@@ -12,62 +12,43 @@ from hajax.lowering.assembler import FULL, HALF, Assembler, at
 from hajax.lowering.per_channel_gates import BLOCK_0, BLOCK_1, LEVELS, LOWER, SLOTS, UPPER, Fractals
 from hajax.lowering.per_channel_tiles import FRACTAL, Write, scatter_halves, second_halves, split_tile
 from hajax.lowering.system import Inputs
-from hajax.lowering.tiles import TRANSPOSE, Parts, copy_out, load, load_parts, multiply, parts_in_l1, vector
+from hajax.lowering.tiles import TRANSPOSE, Parts, load, load_parts, multiply, parts_in_l1, vector
 from hajax.plans.program import MAP, Operand
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
-    """Keys and queries of a head in L0B, [row block][key block]."""
+class Desk:
+    """Buffers that the rows of one kind after the other, of one head after the other, use: they bound what is alive at once."""
 
-    keys: Operand
-    queries: Operand
-
-
-def load_sources(asm: Assembler, inputs: Inputs, head: int) -> Sources:
-    """Map steps: from column blocks in L1."""
-    asm.stage = MAP
-    rows, keys, number = asm.dims.rows, asm.dims.keys, asm.dims.key_head(head)
-    shape = {"count": rows, "size": keys, "inner": rows, "group": 1, "flags": TRANSPOSE}
-    return Sources(
-        load(asm, "B", inputs.keys[number], label="K", **shape), load(asm, "B", inputs.queries[number], label="Q", **shape)
-    )
+    rows: Operand  # in UB, fp32: minus keys, then scaled queries, [row block][key block]
+    scaled: Operand  # in UB: the rows at work
+    exponents: Operand  # in L0C
+    tile: Operand  # in L0C: the rows at work
 
 
-def scaled_rows(asm: Assembler, fractals: Fractals, sources: Sources) -> Operand:
-    """Map steps: minus keys and scaled queries in UB, [K, Q][row block][key block]: products make fp32 of fp16."""
-    asm.stage = MAP
+def place_desk(asm: Assembler) -> Desk:
+    """The buffers."""
     count = asm.dims.rows * asm.dims.keys
-    tile = asm.buffer("rows", "L0C", 2 * count * FULL)
-    multiply(asm, tile, fractals.left_keys, sources.keys, n=count, overwrite=True, label="minus K")
-    multiply(asm, at(tile, count * FULL), fractals.scale, sources.queries, n=count, overwrite=True, label="scale Q")
-    return copy_out(asm, tile, 2 * count, half=False, label="rows")
+    rows, scaled = (asm.buffer(f"{name}:UB", "UB", 2 * count * FULL, kept=True) for name in ("rows", "scaled rows"))
+    exponents, tile = (
+        asm.buffer(name, "L0C", size * FULL, kept=True) for name, size in (("exponents", count), ("scaled rows", 2 * count))
+    )
+    return Desk(rows, scaled, exponents, tile)
 
 
-def strong_keys(asm: Assembler, sources: Sources, strengths: Parts, head: int) -> Operand:
-    """Map steps: keys times strengths in UB."""
-    asm.stage = MAP
+def _source(asm: Assembler, tiles: tuple[Operand, ...], head: int, label: str) -> Operand:
+    """Rows of a key head as right operand, [row block][key block]."""
     rows, keys = asm.dims.rows, asm.dims.keys
-    tile = asm.buffer("strong keys", "L0C", rows * keys * FULL)
-    left = load_parts(asm, "A", strengths.from_fractal(head * rows), size=rows, label="strengths")
-    multiply(
-        asm, tile, left, sources.keys, count=rows, n=keys, move_tile=keys, move_left=1, move_right=keys, overwrite=True,
-        label="beta K",
-    )  # fmt: skip
-    return copy_out(asm, tile, rows * keys, half=False, label="strong keys")
+    tile = tiles[asm.dims.key_head(head)]
+    return load(asm, "B", tile, count=rows, size=keys, inner=rows, group=1, flags=TRANSPOSE, label=label)
 
 
-def lower_exponents(asm: Assembler, decays: Parts, lefts: tuple[Operand, ...]) -> list[Operand]:
-    """Map steps: 0/1 matrices times a head's decays, in L0C: of each a tile of [row block][key block]."""
+def lower_exponents(asm: Assembler, desk: Desk, decays: Parts, left: Operand) -> None:
+    """Map steps: a 0/1 matrix times a head's decays."""
     asm.stage = MAP
     rows, keys = asm.dims.rows, asm.dims.keys
     right = load_parts(asm, "B", decays, count=rows, size=keys, inner=rows, group=1, flags=TRANSPOSE, label="decays")
-    tiles = []
-    for left in lefts:
-        tile = asm.buffer("exponents", "L0C", rows * keys * FULL)
-        multiply(asm, tile, left, right, n=rows * keys, overwrite=True, label="exponents")
-        tiles.append(tile)
-    return tiles
+    multiply(asm, desk.exponents, left, right, n=rows * keys, overwrite=True, label="exponents")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,48 +79,63 @@ def place_block_rows(asm: Assembler) -> BlockRows:
 
 
 def lower_suffix_rows(
-    asm: Assembler, fractals: Fractals, keys_in_ub: Operand, exponents: Operand, blocks: BlockRows, reads: Reads
+    asm: Assembler, fractals: Fractals, desk: Desk, inputs: Inputs, strengths: Parts, blocks: BlockRows, reads: Reads, head: int
 ) -> None:
-    """Map steps: strong keys to the end of their block of 16 tokens. They are used up."""
+    """Map steps: strong keys to the end of their block of 16 tokens. Products make fp32 of fp16."""
     asm.stage = MAP
-    keys, count = asm.dims.keys, asm.dims.rows * asm.dims.keys
-    staged = copy_out(asm, exponents, count, half=False, label="suffix")
+    rows, keys, count = asm.dims.rows, asm.dims.keys, asm.dims.rows * asm.dims.keys
+    source = _source(asm, inputs.keys, head, "K")
+    left = load_parts(asm, "A", strengths.from_fractal(head * rows), size=rows, label="strengths")
+    multiply(
+        asm, desk.tile, left, source, count=rows, n=keys, move_tile=keys, move_left=1, move_right=keys, overwrite=True,
+        label="beta K",
+    )  # fmt: skip
+    strong, staged = at(desk.scaled, count * FULL), desk.scaled
+    asm.emit("c_to_ub32", strong, desk.tile, size=count, label="strong keys")
+    asm.emit("c_to_ub32", staged, desk.exponents, size=count, label="suffix")
     vector(asm, "exp32", staged, staged, repeats=4 * count, label="suffix")
-    vector(asm, "mul32", staged, staged, keys_in_ub, repeats=4 * count, label="suffix rows")
+    vector(asm, "mul32", staged, staged, strong, repeats=4 * count, label="suffix rows")
     size = keys * FRACTAL
     places = (
         Write(blocks.suffix, count * FRACTAL),
         Write(blocks.second, size, source=size, start=3 * size),
         Write(reads.end, size, source=3 * size, start=3 * size),
     )
-    tile = asm.buffer("suffix rows", "L0C", count * FULL)
-    asm.emit("ub_to_c32", tile, staged, size=count, label="suffix rows")
-    split_tile(asm, fractals.negative, tile, count, places, ((blocks.suffix.high, {"size": count}),), label="suffix rows")
+    asm.emit("ub_to_c32", desk.tile, staged, size=count, label="suffix rows")
+    rest = ((blocks.suffix.high, {"size": count}),)
+    split_tile(asm, fractals.negative, desk.tile, count, places, rest, label="suffix rows")
 
 
 def lower_prefix_rows(
-    asm: Assembler, fractals: Fractals, rows_in_ub: Operand, exponents: Operand, blocks: BlockRows, reads: Reads
+    asm: Assembler, fractals: Fractals, desk: Desk, inputs: Inputs, blocks: BlockRows, reads: Reads, head: int
 ) -> None:
-    """Map steps: keys and queries from the start of their block of 16 tokens. They are used up."""
+    """Map steps: keys and queries from the start of their block of 16 tokens. Fills the desk's rows."""
     asm.stage = MAP
     rows, keys, count = asm.dims.rows, asm.dims.keys, asm.dims.rows * asm.dims.keys
-    staged = copy_out(asm, exponents, count, half=False, label="prefix")
+    source = _source(asm, inputs.keys, head, "K")
+    multiply(asm, desk.tile, fractals.left_keys, source, n=count, overwrite=True, label="minus K")
+    source = _source(asm, inputs.queries, head, "Q")
+    multiply(asm, at(desk.tile, count * FULL), fractals.scale, source, n=count, overwrite=True, label="scale Q")
+    asm.emit("c_to_ub32", desk.rows, desk.tile, size=2 * count, label="rows")
+    staged = desk.scaled
+    asm.emit("c_to_ub32", staged, desk.exponents, size=count, label="prefix")
     vector(asm, "exp32", staged, staged, repeats=4 * count, label="prefix")
-    for start, name in ((0, "prefix K"), (count, "prefix Q")):
-        own = at(rows_in_ub, start * FULL)
-        vector(asm, "mul32", own, own, staged, repeats=4 * count, label=name)
-    tile = asm.buffer("prefix rows", "L0C", 2 * count * FULL)
-    asm.emit("ub_to_c32", tile, rows_in_ub, size=2 * count, label="prefix rows")
+    query = at(desk.rows, count * FULL)
+    vector(asm, "mul32", at(staged, count * FULL), staged, query, repeats=4 * count, label="prefix Q")
+    vector(asm, "mul32", staged, staged, desk.rows, repeats=4 * count, label="prefix K")
+    asm.emit("ub_to_c32", desk.tile, staged, size=2 * count, label="prefix rows")
     size, gap = keys * FRACTAL, (rows - 1) * keys * FRACTAL
     places = (
         Write(blocks.prefix, 2 * count * FRACTAL),
         Write(reads.start, size, count=2, source_gap=gap, target_gap=gap),
     )
     rest = ((blocks.prefix.high, {"size": 2 * count}),)
-    split_tile(asm, fractals.negative, tile, 2 * count, places, rest, label="prefix rows")
+    split_tile(asm, fractals.negative, desk.tile, 2 * count, places, rest, label="prefix rows")
 
 
-def lower_middle_rows(asm: Assembler, fractals: Fractals, factors: Parts, blocks: BlockRows, reads: Reads) -> list[Parts]:
+def lower_middle_rows(
+    asm: Assembler, fractals: Fractals, tile: Operand, factors: Parts, blocks: BlockRows, reads: Reads
+) -> list[Parts]:
     """Map steps: block 1 from the chunk's start, 3 from its middle, 0 to its middle, 2 to its end.
 
     factors: diagonals of whole blocks in L1, [key block][slot]. Returns the keys of blocks 1 and 3 from their own start in L0A,
@@ -148,7 +144,6 @@ def lower_middle_rows(asm: Assembler, fractals: Fractals, factors: Parts, blocks
     asm.stage = MAP
     rows, keys = asm.dims.rows, asm.dims.keys
     size, gap = keys * FRACTAL, (rows - 1) * keys * FRACTAL
-    tile = asm.buffer("middle rows", "L0C", 6 * keys * FULL)
     near = []
     right = _diagonals(asm, factors, BLOCK_0, 2, 1)
     for kind in (0, 1):
@@ -174,7 +169,9 @@ def lower_middle_rows(asm: Assembler, fractals: Fractals, factors: Parts, blocks
     return near
 
 
-def lower_far_rows(asm: Assembler, fractals: Fractals, factors: Parts, blocks: BlockRows, reads: Reads) -> list[Parts]:
+def lower_far_rows(
+    asm: Assembler, fractals: Fractals, tile: Operand, factors: Parts, blocks: BlockRows, reads: Reads
+) -> list[Parts]:
     """Map steps: blocks 2 and 3 from the chunk's start, 0 and 1 to its end.
 
     Returns the keys of blocks 2 and 3 from the chunk's middle in L0A, and the queries.
@@ -182,7 +179,6 @@ def lower_far_rows(asm: Assembler, fractals: Fractals, factors: Parts, blocks: B
     asm.stage = MAP
     rows, keys = asm.dims.rows, asm.dims.keys
     half = 2 * keys * FRACTAL
-    tile = asm.buffer("far rows", "L0C", 6 * keys * FULL)
     right = _diagonals(asm, factors, UPPER, 2, 0)
     late = []
     for kind in (0, 1):
@@ -237,23 +233,20 @@ def place_level_rows(asm: Assembler) -> LevelRows:
     return LevelRows(rows, asm.buffer("packed rows", "L1", count * HALF))
 
 
-def lower_level_rows(
-    asm: Assembler, fractals: Fractals, rows_in_ub: Operand, exponents: Operand, level: LevelRows, half: int
-) -> None:
-    """Map steps: the rows of one halving, by its exponents in L0C. The one with halves of a token leaves the keys that it meets unscaled."""
+def lower_level_rows(asm: Assembler, fractals: Fractals, desk: Desk, level: LevelRows, half: int) -> None:
+    """Map steps: the rows of one halving. The one with halves of a token leaves the keys that it meets unscaled."""
     asm.stage = MAP
     assert half in LEVELS
     count = asm.dims.rows * asm.dims.keys
     name = f"level {half}"
-    query = at(rows_in_ub, count * FULL)
+    key, query, staged = desk.rows, at(desk.rows, count * FULL), desk.scaled
     if half == 1:
         # The exponents lie where packed queries come to lie, behind the packed factors, which keys are multiplied into.
-        middle = count // 2 * FULL
-        staged = asm.buffer(f"{name} rows:UB", "UB", middle + count * FULL)
-        asm.emit("c_to_ub32", at(staged, middle), exponents, size=count, label=name)
-        second_halves(asm, "exp32", half, staged, at(staged, middle), fractals=count, label=name)
-        second_halves(asm, "mul32", half, at(staged, middle), query, staged, packed=True, fractals=count, label=f"{name} Q")
-        second_halves(asm, "mul32", half, staged, rows_in_ub, staged, packed=True, fractals=count, label=f"{name} K")
+        middle = at(staged, count // 2 * FULL)
+        asm.emit("c_to_ub32", middle, desk.exponents, size=count, label=name)
+        second_halves(asm, "exp32", half, staged, middle, fractals=count, label=name)
+        second_halves(asm, "mul32", half, middle, query, staged, packed=True, fractals=count, label=f"{name} Q")
+        second_halves(asm, "mul32", half, staged, key, staged, packed=True, fractals=count, label=f"{name} K")
         total, first = count, 0
         places = (
             Write(Parts(level.packed, 0), count * FRACTAL, low=False),
@@ -261,17 +254,15 @@ def lower_level_rows(
         )
     else:
         total, first = count + count // 2, count
-        staged = asm.buffer(f"{name} rows:UB", "UB", total * FULL)
-        asm.emit("c_to_ub32", staged, exponents, size=count, label=name)
+        asm.emit("c_to_ub32", staged, desk.exponents, size=count, label=name)
         vector(asm, "exp32", staged, staged, repeats=4 * count, label=name)
         second_halves(asm, "mul32", half, at(staged, count * FULL), query, staged, fractals=count, label=f"{name} Q")
-        vector(asm, "mul32", staged, staged, rows_in_ub, repeats=4 * count, label=f"{name} K")
+        vector(asm, "mul32", staged, staged, key, repeats=4 * count, label=f"{name} K")
         places = (
             Write(level.rows, count * FRACTAL),
             Write(Parts(level.packed, 0), count // 2 * FRACTAL, source=count * FRACTAL, low=False),
             scatter_halves(level.rows, half, count, start=count, source=count),
         )
     rest = (((level.rows.high, {"size": first}),) if first else ()) + ((level.packed, {"size": total - first}),)
-    tile = asm.buffer(f"{name} rows", "L0C", total * FULL)
-    asm.emit("ub_to_c32", tile, staged, size=total, label=f"{name} rows")
-    split_tile(asm, fractals.negative, tile, total, places, rest, label=f"{name} rows")
+    asm.emit("ub_to_c32", desk.tile, staged, size=total, label=f"{name} rows")
+    split_tile(asm, fractals.negative, desk.tile, total, places, rest, label=f"{name} rows")

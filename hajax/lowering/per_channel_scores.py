@@ -69,30 +69,31 @@ def lower_far_blocks(asm: Assembler, tiles: ScoreTiles, late: list[Parts], block
         )  # fmt: skip
 
 
-def plain_columns(asm: Assembler, inputs: Inputs, head: int) -> Operand:
+def _plain_columns(asm: Assembler, inputs: Inputs, head: int) -> Operand:
     """Keys as they came as right operand, a block of 16 tokens after the other."""
-    asm.stage = MAP
     rows, keys = asm.dims.rows, asm.dims.keys
     return load(asm, "B", inputs.keys[asm.dims.key_head(head)], count=rows, size=keys, inner=rows, group=1, label="K^T")
 
 
-def lower_diagonal(asm: Assembler, tiles: ScoreTiles, inputs: Inputs, columns: Operand, head: int) -> None:
+def lower_diagonal(asm: Assembler, tiles: ScoreTiles, inputs: Inputs, head: int) -> None:
     """Map steps: plain products of queries and keys inside blocks, of which the diagonal counts."""
     keys, heads = asm.dims.keys, asm.dims.heads
     left = rows_left(asm, inputs.queries[asm.dims.key_head(head)], "Q")
     multiply(
-        asm, tiles.halving(asm, 0, head), left, columns, count=asm.dims.rows, k=keys,
+        asm, tiles.halving(asm, 0, head), left, _plain_columns(asm, inputs, head), count=asm.dims.rows, k=keys,
         move_tile=heads, move_left=keys, move_right=keys, overwrite=True, label="diagonal",
     )  # fmt: skip
 
 
-def lower_inside(asm: Assembler, tiles: ScoreTiles, level: LevelRows, columns: Operand, half: int, head: int) -> None:
-    """Map steps: one halving inside blocks. columns: plain keys in L0B, for halves of one token."""
+def lower_inside(asm: Assembler, tiles: ScoreTiles, level: LevelRows, inputs: Inputs, half: int, head: int) -> None:
+    """Map steps: one halving inside blocks; halves of one token meet plain keys."""
     asm.stage = MAP
     rows, keys, heads = asm.dims.rows, asm.dims.keys, asm.dims.heads
     count = rows * keys
-    right: Matrix = columns
-    if half != 1:
+    right: Matrix
+    if half == 1:
+        right = _plain_columns(asm, inputs, head)
+    else:
         right = load_parts(asm, "B", level.rows, size=count, label="level rows")
     for first in range(0, rows, 2):
         left = Parts(asm.buffer("level rows:A", "L0A", 8 * keys * HALF), 4 * keys)

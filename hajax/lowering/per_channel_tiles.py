@@ -80,10 +80,11 @@ class Zeros:
     source: Operand
     bytes: int
 
-    def to_ub(self, asm: Assembler, name: str, size: int) -> Operand:
-        """A new buffer full of them."""
+    def to_ub(self, asm: Assembler, name: str, size: int, target: Operand | None = None) -> Operand:
+        """A buffer full of them, a new one unless one is given."""
         assert size <= self.bytes
-        target = asm.buffer(f"{name}:UB", "UB", size)
+        if target is None:
+            target = asm.buffer(f"{name}:UB", "UB", size)
         asm.emit("l1_to_ub", target, self.source, size=size // UNIT, label=f"zeros of {name}")
         return target
 
