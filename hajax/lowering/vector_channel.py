@@ -1,0 +1,208 @@
+"""The published system's form of a decay per channel: rows scaled and split on the vector unit, the state in fp32 in UB.
+
+x = A (V - (K o e^G) S);  o = scale ((Q o e^G) S + P x);  S <- diag(e^G_C) S + (beta K o e^(G_C - G))^T x, with the strength as a
+column factor of A and P. Keys are kept times KEY_SCALE wherever they are scaled, and so is the state that they write.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hajax.lowering.assembler import FULL, Assembler, Constants, Dims, at
+from hajax.lowering.system import System, lower_inverse, place_system, zero_above
+from hajax.lowering.tiles import TRANSPOSE, Matrix, Parts, load_parts, multiply, parts_in_l1, vector
+from hajax.lowering.vector_channel_rows import (
+    FAR,
+    KEY_SCALE,
+    NEAR,
+    Fractals,
+    Gates,
+    LevelRows,
+    Reads,
+    load_gates,
+    lower_chunk_decay,
+    lower_far_level,
+    lower_near_level,
+    lower_reads,
+    lower_sources,
+    lower_strengths,
+    place_fractals,
+    place_gates,
+    place_level_rows,
+    place_reads,
+)
+from hajax.lowering.vector_channel_scores import (
+    lower_far_scores,
+    lower_near_scores,
+    lower_plain_scores,
+    lower_triangles,
+    place_picked,
+    place_scores,
+)
+from hajax.lowering.vector_state import (
+    Order,
+    Read,
+    Slice,
+    State,
+    load_state,
+    place_state,
+    read_state,
+    right_parts,
+    split_state,
+    store_state,
+)
+from hajax.lowering.vector_steps import (
+    Layouts,
+    Rows,
+    attend,
+    corrected,
+    finish_chunk,
+    layouts_of,
+    load_rows,
+    place_rows,
+    plain_values,
+    store_output,
+)
+from hajax.lowering.vector_tiles import Layout, Tile, fetch, scale_rows, split_tile
+from hajax.plans.program import STATE, Operand, Program
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """What all steps of the state stage share."""
+
+    asm: Assembler
+    layouts: Layouts
+    rows: Rows
+    system: System
+    gates: Gates
+    reads: Reads
+    state: State
+    delta: bool
+
+
+def build(
+    dims: Dims,
+    constants: Constants,
+    *,
+    delta: bool = True,
+    layouts: Mapping[str, Layout] | Layouts | None = None,
+    order: Order = "planned",
+) -> Program:
+    """The program of one item of one head. delta, layouts, order: as of vector_scalar.build."""
+    if dims.heads != 1 or dims.chunk != 64:
+        raise ValueError(f"dims: expected 1 head and chunks of 64, got {dims.heads} and {dims.chunk}")
+    asm = Assembler(dims, constants)
+    chosen = layouts if isinstance(layouts, Layouts) else layouts_of(layouts or {})
+    fractals = place_fractals(asm)
+    gates = place_gates(asm)
+    system = place_system(asm)
+    if delta:
+        zero_above(asm, system)
+    levels = place_level_rows(asm)
+    picked = place_picked(asm)
+    rows = place_rows(asm, "UB", versions=1)
+    form = _Form(asm, chosen, rows, system, gates, place_reads(asm), place_state(asm, chosen.state, KEY_SCALE, order), delta)
+    load_state(form.state)
+
+    asm.section = "body"  # the state of chunk c before the map of chunk c + 1, that before the loads of chunk c + 2
+    asm.stage = STATE
+    _advance(form, order)
+    _map(form, fractals, levels, picked)
+    load_rows(asm, rows, chosen.residual if delta else chosen.x)
+    load_gates(asm, gates)
+
+    asm.section = "finish"
+    store_state(form.state)
+    return asm.program()
+
+
+def _map(form: _Form, fractals: Fractals, levels: dict[int, LevelRows], picked: Operand) -> None:
+    """What needs no state."""
+    asm, gates = form.asm, form.gates
+    strengths, log_strengths = lower_strengths(asm, fractals, gates)
+    lower_chunk_decay(asm, fractals, gates)
+    sources = lower_sources(asm, form.rows, gates)
+    scores = place_scores(asm, picked)
+    lower_reads(asm, fractals, sources, log_strengths, form.reads)
+    for half in FAR:
+        lower_far_scores(asm, scores, lower_far_level(asm, fractals, sources, half), half)
+    for half in NEAR:
+        lower_near_level(asm, fractals, sources, levels[half], half)
+    plain = lower_plain_scores(asm, scores, form.rows)
+    for half in NEAR:
+        lower_near_scores(asm, scores, levels[half], plain, half)
+    lower_triangles(asm, scores, strengths, form.system)
+    if form.delta:
+        lower_inverse(asm, fractals.shared, form.system)
+
+
+def _advance(form: _Form, order: Order) -> None:
+    """As vector_scalar's. What the queries read and P x add up in one tile."""
+    asm = form.asm
+    rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
+    output_tile = asm.buffer("o", "L0C", rows * values * FULL)
+    query = (Read(lambda first, size: _left(form, rows * keys + first, size, "Q"), output_tile, "Q S", by_rows=True),)
+    key_read = asm.buffer("K S", "L0C", rows * values * FULL)
+    key = (Read(lambda first, size: _left(form, first, size, "K"), key_read, "K S"),) if form.delta else ()
+    if order == "planned":
+        read_state(form.state, (*key, *query))
+    else:
+        split_state(form.state)
+        if key:
+            read_state(form.state, key)
+    x = _correct(form, key_read) if form.delta else plain_values(asm, form.rows.value, form.layouts.x)
+    parts = parts_in_l1(asm, "x", rows * values)
+    split_tile(asm, x, parts, label="x")
+    right = right_parts(asm, parts, rows, values, "x")
+    update = _written(form, right)
+
+    def output() -> None:
+        if order != "planned":
+            read_state(form.state, query)
+        _output(form, parts, output_tile)
+
+    def decay(tile: Tile, part: Slice) -> None:
+        old = Tile(at(form.state.place, part.offset), tile.rows, tile.columns, tile.layout)
+        scale_rows(asm, "mla32", tile, old, at(form.gates.chunk_decay, part.row * FULL), label="decayed state")
+
+    finish_chunk(form.state, order, update, decay, output)
+
+
+def _left(form: _Form, start: int, size: int, label: str) -> Matrix:
+    """Some key blocks of the rows that read the state."""
+    dims = form.asm.dims
+    source = form.reads.start.from_fractal(start)
+    return load_parts(form.asm, "A", source, count=dims.rows, size=size, group=dims.keys, label=label)
+
+
+def _correct(form: _Form, key_read: Operand) -> Tile:
+    """x = A (V - (K o e^G) S)."""
+    asm = form.asm
+    residual = fetch(asm, key_read, asm.dims.rows, asm.dims.values, form.layouts.residual, label="K S")
+    place, repeats = residual.place, residual.repeats
+    scale = asm.scalar(-1 / (KEY_SCALE * form.state.scale))
+    vector(asm, "muls32", place, place, repeats=repeats, scalar=scale, label="residual")
+    one = asm.scalar(1.0)
+    vector(asm, "axpy16", place, form.rows.value, repeats=repeats, strides=(8, 4, 0), scalar=one, label="residual")
+    return corrected(asm, form.system, residual, form.layouts.x)
+
+
+def _written(form: _Form, x: Parts) -> Operand:
+    """(beta K o e^(G_C - G))^T x in L0C as column blocks."""
+    asm = form.asm
+    rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
+    left = load_parts(asm, "A", form.reads.end, count=keys, size=rows, inner=keys, group=1, flags=TRANSPOSE, label="end rows^T")
+    tile = asm.buffer("update", "L0C", keys * values * FULL)
+    multiply(asm, tile, left, x, m=keys, n=values, k=rows, overwrite=True, label="end rows^T x")
+    return tile
+
+
+def _output(form: _Form, x: Parts, tile: Operand) -> None:
+    """o = scale ((Q o e^G) S + P x), to GM."""
+    asm = form.asm
+    rows, values = asm.dims.rows, asm.dims.values
+    attend(asm, form.system.scores(asm), right_parts(asm, x, rows, values, "x"), tile, overwrite=False)
+    output = fetch(asm, tile, rows, values, form.layouts.output, by_rows=True, label="o")
+    for scalar in (asm.scalar(1 / form.state.scale), 0):
+        vector(asm, "muls32", output.place, output.place, repeats=output.repeats, scalar=scalar, label="o")
+    store_output(asm, output)

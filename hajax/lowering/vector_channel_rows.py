@@ -1,0 +1,286 @@
+"""Gates of a decay per channel, and keys and queries times decays, for the vector form: scaled and split in UB, to L1.
+
+Exponents are products of 0/1 matrices with the decays' parts: sums of terms of one sign. Each halving of the chunk has rows of
+its own: second halves from the middle of their group (of keys and of queries), first halves to the middle (of keys).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
+from hajax.lowering.gates import LOWEST_DECAY, LOWEST_STRENGTH, Basics, build_diagonals, high_and_low, selector_fractals
+from hajax.lowering.per_channel_tiles import FRACTAL, scatter_halves, second_halves, write
+from hajax.lowering.tiles import TRANSPOSE, Parts, copy_out, load, load_parts, multiply, parts_in_l1, vector
+from hajax.lowering.vector_steps import Rows, tensor
+from hajax.lowering.vector_tiles import Tile, split_tile, subtract
+from hajax.plans.program import LOAD, MAP, Operand
+
+FAR, NEAR = (32, 16), (8, 4, 2, 1)  # tokens of a half: of halvings between blocks of 16 tokens, and inside them
+KEY_SCALE = 64.0  # keys are multiplied by it first, so that low parts of scaled rows stay above fp16's subnormals
+
+
+@dataclass(frozen=True, slots=True)
+class Fractals:
+    """Constants. `shared`: what the inverse takes of them."""
+
+    ones: Operand  # in L0A
+    ones_in_l1: Operand
+    near: dict[int, Operand]  # in L0A: sums inside a block, from the middle of a group or to it
+    between: dict[str, Operand]  # in L1, [row block][row block]: "32", "16", from the chunk's "start", to its "end"
+    shared: Basics
+
+
+def place_fractals(asm: Assembler) -> Fractals:
+    """Setup steps: constants from GM."""
+    one = np.ones((16, 16), np.float16)
+    tokens = np.arange(asm.dims.chunk)
+    row, column = tokens[:, None], tokens[None, :]
+    whole = {str(half): _sums(asm.dims.chunk, half) for half in FAR} | {"start": column <= row, "end": column > row}
+    left = [_sums(16, half) for half in NEAR]
+    tiles = [-np.eye(16), *selector_fractals(), one, *left]
+    for matrix in whole.values():
+        tiles += [matrix[i : i + 16, t : t + 16] for i in range(0, asm.dims.chunk, 16) for t in range(0, asm.dims.chunk, 16)]
+    source = asm.buffer("basics", "L1", len(tiles) * HALF, kept=True)
+    place = asm.constants.place(np.stack(tiles).astype(np.float16))
+    asm.emit("constant_to_l1", source, constant=place, size=len(tiles) * HALF // UNIT, first=True)
+    target = asm.buffer("basics:A", "L0A", (2 + len(left)) * HALF, kept=True)
+    load(asm, "A", source, target=target, label="basics")
+    load(asm, "A", at(source, 9 * HALF), size=1 + len(left), target=at(target, HALF), label="basics")
+    squares = asm.dims.rows**2
+    between = {name: at(source, (10 + len(left) + n * squares) * HALF) for n, name in enumerate(whole)}
+    near = {half: at(target, (2 + n) * HALF) for n, half in enumerate(NEAR)}
+    shared = Basics(target, at(target, HALF), target, source, source, source, source, at(source, HALF))
+    return Fractals(at(target, HALF), at(source, 9 * HALF), near, between, shared)
+
+
+def _sums(size: int, half: int) -> np.ndarray:
+    """Of each row, the tokens from the middle of its group of 2 * half to it, or from behind it to the middle."""
+    found = np.zeros((size, size))
+    for i in range(size):
+        middle = i - i % (2 * half) + half
+        found[i, middle : i + 1] = 1
+        found[i, i + 1 : middle] = 1
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """What outlives a stage: split decays in L1 as column blocks, raw strengths, diagonals with zeros beside what is written."""
+
+    decays: Parts
+    raw: Operand
+    diagonals: Operand
+    chunk_decay: Operand  # in UB, e^G_C of each channel in a row of 16
+
+
+def place_gates(asm: Assembler) -> Gates:
+    """Setup: room for gates."""
+    rows, keys = asm.dims.rows, asm.dims.keys
+    decays = parts_in_l1(asm, "decays", rows * keys)
+    raw = asm.buffer("strengths", "UB", asm.dims.chunk * 4, versions=2)
+    diagonals = asm.buffer("strength diagonals:UB", "UB", 2 * rows * HALF, kept=True)
+    vector(asm, "dup16", diagonals, repeats=4 * rows, scalar=asm.scalar(0.0), label="zeros")
+    return Gates(decays, raw, diagonals, asm.buffer("chunk decay", "UB", keys * FULL, versions=2))
+
+
+def load_gates(asm: Assembler, gates: Gates) -> None:
+    """Load steps: strengths; decays, split on the way to L1, as there is no room in UB to keep them."""
+    asm.stage = LOAD
+    rows, keys = asm.dims.rows, asm.dims.keys
+    asm.emit("gate_to_ub", gates.raw, p=(tensor("beta"), 0), label="beta")
+    staged = Tile(asm.buffer("decays:UB", "UB", rows * keys * FULL), rows, keys, "blocked")
+    asm.emit("rows_to_ub", staged.place, count=keys, p=(tensor("log_decay"), 0, 0, 1), label="decays")
+    vector(asm, "maxs32", staged.place, staged.place, repeats=staged.repeats, scalar=asm.scalar(LOWEST_DECAY), label="decays")
+    split_tile(asm, staged, gates.decays, label="decays")
+
+
+def lower_strengths(asm: Assembler, fractals: Fractals, gates: Gates) -> tuple[Operand, Parts]:
+    """Map steps: strengths in UB, each in all rows of a column, four fractals of them; their logarithms as diagonals in L1."""
+    asm.stage = MAP
+    rows = asm.dims.rows
+    logs = asm.buffer("ln beta", "UB", asm.dims.chunk * 4)
+    vector(asm, "ln32", logs, gates.raw, repeats=1, label="ln beta")
+    vector(asm, "maxs32", logs, logs, repeats=1, scalar=asm.scalar(LOWEST_STRENGTH), label="ln beta")
+    halves = high_and_low(asm, logs, 1, "strengths")
+    build_diagonals(asm, halves, gates.diagonals, 2 * rows, "strength")
+    diagonals = parts_in_l1(asm, "ln beta", rows)
+    asm.emit("ub_to_l1", diagonals.high, gates.diagonals, size=2 * rows * FRACTAL, label="ln beta")
+    tile = asm.buffer("strengths", "L0C", rows * FULL)
+    right = load_parts(asm, "B", diagonals, size=rows, label="ln beta")
+    multiply(asm, tile, fractals.ones, right, n=rows, overwrite=True, label="strengths")
+    columns = copy_out(asm, tile, rows, half=False, label="strengths")
+    vector(asm, "exp32", columns, columns, repeats=4 * rows, label="strengths")
+    return columns, diagonals
+
+
+def lower_chunk_decay(asm: Assembler, fractals: Fractals, gates: Gates) -> None:
+    """Map steps: e^G_C of each channel, in rows."""
+    asm.stage = MAP
+    rows, keys = asm.dims.rows, asm.dims.keys
+    left = load_parts(asm, "A", gates.decays, size=rows * keys, flags=TRANSPOSE, label="decays^T")
+    ones = load(asm, "B", fractals.ones_in_l1, count=rows, label="ones")
+    tile = asm.buffer("chunk decay", "L0C", keys * FULL)
+    multiply(asm, tile, left, ones, m=keys, k=rows, overwrite=True, label="chunk decay")
+    asm.emit("c_to_ub32", gates.chunk_decay, tile, size=keys, label="chunk decay")
+    vector(asm, "exp32", gates.chunk_decay, gates.chunk_decay, repeats=4 * keys, label="chunk decay")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """fp32 rows in UB, and the decays in L0B; all of them [row block][key block]."""
+
+    key: Operand  # times KEY_SCALE
+    query: Operand
+    decays: Parts
+
+
+def lower_sources(asm: Assembler, rows: Rows, gates: Gates) -> Sources:
+    """Map steps: keys and queries as fp32."""
+    asm.stage = MAP
+    blocks, keys = asm.dims.rows, asm.dims.keys
+    count = blocks * keys
+    found = []
+    for name, tile in (("K", rows.key), ("Q", rows.query)):
+        halves = asm.buffer(f"{name} halves:UB", "UB", count * HALF)
+        gap = (blocks - 1) * FRACTAL
+        for row in range(blocks):
+            place, source = at(halves, row * keys * HALF), at(tile, row * HALF)
+            asm.emit("l1_to_ub", place, source, count=keys, size=FRACTAL, p=(gap, 0, 0, 0), label=name)
+        if name == "K":
+            vector(asm, "muls16", halves, halves, repeats=2 * count, scalar=asm.scalar(KEY_SCALE), label=name)
+        found.append(asm.buffer(f"{name}:UB", "UB", count * FULL))
+        vector(asm, "to32", found[-1], halves, repeats=4 * count, strides=(8, 4, 0), label=name)
+    decays = load_parts(asm, "B", gates.decays, count=blocks, size=keys, inner=blocks, group=1, flags=TRANSPOSE, label="decays")
+    return Sources(found[0], found[1], decays)
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """What the state stage reads, in L1, [row block][key block]: keys, then queries from the chunk's start; keys to its end."""
+
+    start: Parts
+    end: Parts
+
+
+def place_reads(asm: Assembler) -> Reads:
+    """Room for a chunk."""
+    count = asm.dims.rows * asm.dims.keys
+    return Reads(parts_in_l1(asm, "start rows", 2 * count, versions=2), parts_in_l1(asm, "end rows", count, versions=2))
+
+
+def _exponents(asm: Assembler, fractals: Fractals, decays: Parts, name: str) -> Operand:
+    """Sums of decays of each row, between blocks, in L0C."""
+    rows, keys = asm.dims.rows, asm.dims.keys
+    tile = asm.buffer(f"{name} exponents", "L0C", rows * keys * FULL)
+    left = load(asm, "A", fractals.between[name], size=rows * rows, label=f"{name} sums")
+    multiply(
+        asm, tile, left, decays, count=rows, n=keys, k=rows, move_tile=keys, move_left=rows, overwrite=True, label=f"{name} sums"
+    )
+    return tile
+
+
+def _factors(asm: Assembler, tile: Operand, name: str) -> Tile:
+    """exp of a tile of L0C."""
+    count = asm.dims.rows * asm.dims.keys
+    staged = copy_out(asm, tile, count, half=False, label=name)
+    vector(asm, "exp32", staged, staged, repeats=4 * count, label=name)
+    return Tile(staged, count, 1, "blocked")
+
+
+def lower_reads(asm: Assembler, fractals: Fractals, sources: Sources, log_strengths: Parts, reads: Reads) -> None:
+    """Map steps: what reads the state, and what writes it: keys with their strengths."""
+    asm.stage = MAP
+    rows, keys = asm.dims.rows, asm.dims.keys
+    count = rows * keys
+    tile = _exponents(asm, fractals, sources.decays, "end")
+    strengths = load_parts(asm, "A", log_strengths, size=rows, label="ln beta")
+    ones = load(asm, "B", fractals.ones_in_l1, count=keys, label="ones")
+    multiply(asm, tile, strengths, ones, count=rows, n=keys, move_tile=keys, move_left=1, label="end sums: ln beta")
+    end = _factors(asm, tile, "end")
+    vector(asm, "mul32", end.place, end.place, sources.key, repeats=end.repeats, label="end rows")
+    split_tile(asm, end, reads.end, label="end rows")
+
+    start = _factors(asm, _exponents(asm, fractals, sources.decays, "start"), "start")
+    query = Tile(asm.buffer("start queries:UB", "UB", count * FULL), count, 1, "blocked")
+    vector(asm, "mul32", query.place, start.place, sources.query, repeats=start.repeats, label="start queries")
+    split_tile(asm, query, reads.start.from_fractal(count), label="start queries")
+    vector(asm, "mul32", start.place, start.place, sources.key, repeats=start.repeats, label="start keys")
+    split_tile(asm, start, reads.start, label="start keys")
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRows:
+    """Rows of one halving in L1, [row block][key block]: keys, then queries."""
+
+    keys: Parts
+    queries: Parts
+
+
+def place_level_rows(asm: Assembler) -> dict[int, LevelRows]:
+    """Setup: room for the halvings inside blocks, with zeros where there are no rows."""
+    count = asm.dims.rows * asm.dims.keys
+    staged = asm.buffer("zeros:UB", "UB", 2 * count * HALF)
+    vector(asm, "dup16", staged, repeats=4 * count, scalar=asm.scalar(0.0), label="zeros")
+    found = {}
+    for half in NEAR:
+        keys, queries = (parts_in_l1(asm, f"level {half} {name}", count, kept=True) for name in ("keys", "queries"))
+        for parts in (keys, queries) if half == 1 else (queries,):
+            asm.emit("ub_to_l1", parts.high, staged, size=2 * count * FRACTAL, first=True, label="zeros")
+        found[half] = LevelRows(keys, queries)
+    return found
+
+
+def lower_far_level(asm: Assembler, fractals: Fractals, sources: Sources, half: int) -> LevelRows:
+    """Map steps: the rows of a halving between blocks. Queries of second halves only."""
+    asm.stage = MAP
+    rows, keys = asm.dims.rows, asm.dims.keys
+    count, name = rows * keys, f"level {half}"
+    level = LevelRows(parts_in_l1(asm, f"{name} keys", count), parts_in_l1(asm, f"{name} queries", count // 2))
+    factors = _factors(asm, _exponents(asm, fractals, sources.decays, str(half)), name)
+    queries = Tile(asm.buffer(f"{name} queries:UB", "UB", count // 2 * FULL), count // 2, 1, "blocked")
+    runs = [(rows // 2, rows // 2)] if half == 16 * rows // 2 else [(row, 1) for row in range(1, rows, 2)]
+    done = 0
+    for row, height in runs:
+        offset, size = row * keys * FULL, height * keys
+        moved = at(queries.place, done * FULL), at(factors.place, offset), at(sources.query, offset)
+        vector(asm, "mul32", *moved, repeats=4 * size, label=f"{name} queries")
+        done += size
+    split_tile(asm, queries, level.queries, label=f"{name} queries")
+    vector(asm, "mul32", factors.place, factors.place, sources.key, repeats=factors.repeats, label=f"{name} keys")
+    split_tile(asm, factors, level.keys, label=f"{name} keys")
+    return level
+
+
+def lower_near_level(asm: Assembler, fractals: Fractals, sources: Sources, level: LevelRows, half: int) -> None:
+    """Map steps: the rows of a halving inside blocks. Halves of one token meet keys as they came."""
+    asm.stage = MAP
+    count, name = asm.dims.rows * asm.dims.keys, f"level {half}"
+    tile = asm.buffer(f"{name} exponents", "L0C", count * FULL)
+    multiply(asm, tile, fractals.near[half], sources.decays, n=count, overwrite=True, label=f"{name} sums")
+    queries = asm.buffer(f"{name} queries:UB", "UB", count // 2 * FULL)
+    if half == 1:
+        exponents = copy_out(asm, tile, count, half=False, label=name)
+        packed = asm.buffer(f"{name} keys:UB", "UB", count // 2 * FULL)
+        second_halves(asm, "exp32", half, packed, exponents, fractals=count, label=name)
+        second_halves(asm, "mul32", half, queries, sources.query, packed, packed=True, fractals=count, label=f"{name} queries")
+        second_halves(asm, "mul32", half, packed, sources.key, packed, packed=True, fractals=count, label=f"{name} keys")
+        _split_halves(asm, packed, level.keys, half, f"{name} keys")
+    else:
+        factors = _factors(asm, tile, name)
+        second_halves(asm, "mul32", half, queries, factors.place, sources.query, fractals=count, label=f"{name} queries")
+        vector(asm, "mul32", factors.place, factors.place, sources.key, repeats=factors.repeats, label=f"{name} keys")
+        split_tile(asm, factors, level.keys, label=f"{name} keys")
+    _split_halves(asm, queries, level.queries, half, f"{name} queries")
+
+
+def _split_halves(asm: Assembler, packed: Operand, target: Parts, half: int, label: str) -> None:
+    """Packed second halves, split, to their own rows."""
+    count = asm.dims.rows * asm.dims.keys
+    for part in (0, 1):
+        name = f"{label} {'low' if part else 'high'}"
+        staged = asm.buffer(f"{name}:UB", "UB", count // 2 * HALF)
+        vector(asm, "to16", staged, packed, repeats=2 * count, strides=(4, 8, 0), label=name)
+        write(asm, staged, scatter_halves(target, half, count), part, name)
+        if part == 0:
+            subtract(asm, packed, staged, 2 * count, label=f"{label} less its high part")
