@@ -80,8 +80,9 @@ def build(dims: Dims, constants: Constants, *, state_scale: float = STATE_SCALE)
         for _ in range(dims.heads)
     )
     states = tuple(parts_in_l1(asm, "state", dims.keys * dims.values, kept=True) for _ in range(dims.heads))
+    desk = place_desk(asm)
     for head, state in enumerate(states):
-        _load_state(asm, fractals, state, head, state_scale)
+        _load_state(asm, fractals, desk.tile, state, head, state_scale)
 
     asm.section = "body"  # the state of chunk c before the map of chunk c + 1, that before the loads of chunk c + 2
     tiles = place_tiles(asm)
@@ -92,7 +93,7 @@ def build(dims: Dims, constants: Constants, *, state_scale: float = STATE_SCALE)
         own_scores = scores.from_fractal(head * dims.rows * dims.rows)
         _advance(asm, fractals, inputs, system, own_scores, gates.chunk_decays[head], reads[head], state, head)
     lower_strengths(asm, fractals, gates, state_scale)
-    blocks, desk = place_block_rows(asm), place_desk(asm)
+    blocks = place_block_rows(asm)
     for head in range(dims.heads):
         _map(asm, fractals, gates, inputs, desk, blocks, level, tiles, reads[head], head)
     _load_inputs(asm, inputs)
@@ -100,7 +101,7 @@ def build(dims: Dims, constants: Constants, *, state_scale: float = STATE_SCALE)
 
     asm.section = "finish"
     for head, state in enumerate(states):
-        _store_state(asm, fractals, state, head, state_scale)
+        _store_state(asm, fractals, desk.tile, state, head, state_scale)
     return asm.program()
 
 
@@ -166,7 +167,7 @@ def _place_scores(asm: Assembler) -> Parts:
     return scores
 
 
-def _load_state(asm: Assembler, fractals: Fractals, state: Parts, head: int, state_scale: float) -> None:
+def _load_state(asm: Assembler, fractals: Fractals, tile: Operand, state: Parts, head: int, state_scale: float) -> None:
     """Setup: a head's state from GM, split, to L1 as [key block][value block]."""
     keys, values = asm.dims.keys, asm.dims.values
     count = keys * values
@@ -174,7 +175,6 @@ def _load_state(asm: Assembler, fractals: Fractals, state: Parts, head: int, sta
     asm.emit("rows_to_ub", staged, count=values, p=(_tensor("state_in"), head, 0, 1, 1), label="state in")
     if state_scale != 1:
         vector(asm, "muls32", staged, staged, repeats=count * 4, scalar=asm.scalar(state_scale), label="state in")
-    tile = asm.buffer("state in", "L0C", count * FULL)
     for column in range(values):
         target, source = at(tile, column * FULL), at(staged, column * keys * FULL)
         asm.emit("ub_to_c32", target, source, count=keys, size=1, p=(0, values - 1), label="state in")
@@ -257,11 +257,10 @@ def _update(asm: Assembler, end: Parts, chunk_decay: Parts, corrected: Parts, st
     return tile
 
 
-def _store_state(asm: Assembler, fractals: Fractals, state: Parts, head: int, state_scale: float) -> None:
+def _store_state(asm: Assembler, fractals: Fractals, tile: Operand, state: Parts, head: int, state_scale: float) -> None:
     """Finish: minus the identity times both parts, times minus one over the scale, to GM."""
     keys, values = asm.dims.keys, asm.dims.values
     count = keys * values
-    tile = asm.buffer("state out", "L0C", count * FULL)
     for start in range(0, count, 32):
         size = min(32, count - start)
         piece = load_parts(asm, "B", state.from_fractal(start), size=size, flags=TRANSPOSE, label="state out")

@@ -27,11 +27,11 @@ class Desk:
 
 
 def place_desk(asm: Assembler) -> Desk:
-    """The buffers."""
-    count = asm.dims.rows * asm.dims.keys
-    rows, scaled = (asm.buffer(f"{name}:UB", "UB", 2 * count * FULL, kept=True) for name in ("rows", "scaled rows"))
+    """The buffers. For one head they are kept, so that what comes and goes beside them has one room of its own."""
+    count, kept = asm.dims.rows * asm.dims.keys, asm.dims.heads == 1
+    rows, scaled = (asm.buffer(f"{name}:UB", "UB", 2 * count * FULL, kept=kept) for name in ("rows", "scaled rows"))
     exponents, tile = (
-        asm.buffer(name, "L0C", size * FULL, kept=True) for name, size in (("exponents", count), ("scaled rows", 2 * count))
+        asm.buffer(name, "L0C", size * FULL, kept=kept) for name, size in (("exponents", count), ("scaled rows", 2 * count))
     )
     return Desk(rows, scaled, exponents, tile)
 
