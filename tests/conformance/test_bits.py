@@ -5,14 +5,15 @@ import numpy as np
 import pytest
 from problem import eps_of, run_counted
 
-from hajax import gated_delta_rule
-from hajax.conformance import inputs, parse
+from hajax.conformance import inputs, operator, parse
 
 CASES = [
     "T=1 B=2 Hk=2 Hv=4 Dk=64 Dv=64",
     "T=130 B=2 Hk=2 Hv=4 Dk=64 Dv=72 decay=mixed",
     "T=70 Hk=1 Hv=3 Dk=128 Dv=128 dtype=bfloat16 l2norm=1",
     "T=190 Hk=1 Hv=2 Dk=32 Dv=40 dtype=float16 cu=0,0,1,100,190",
+    "T=70 Hk=1 Hv=2 Dk=32 Dv=24 decay=wide op=kda",
+    "T=70 Hk=1 Hv=2 Dk=32 Dv=24 op=gdn2",
     "T=600 Hk=2 Hv=4 Dk=128 Dv=128",
 ]
 
@@ -21,7 +22,7 @@ CASES = [
 @pytest.mark.parametrize("text", CASES)
 def test_a_second_run_gives_equal_bits(text, implementation):
     case = parse(text)
-    call = jax.jit(lambda xs: gated_delta_rule(**xs, l2norm_eps=eps_of(case), implementation=implementation))
+    call = jax.jit(lambda xs: operator(case)(**xs, l2norm_eps=eps_of(case), implementation=implementation))
     first, second = (call(inputs(case)) for _ in range(2))
     for a, b in zip(first, second, strict=True):
         assert np.asarray(a).tobytes() == np.asarray(b).tobytes()

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from problem import cases
 
-from hajax.conformance import BETAS, DECAYS, KEYS, Case, check, inputs, nmse, parse, recurrence
+from hajax.conformance import BETAS, DECAYS, KEYS, OPS, Case, check, inputs, nmse, parse, recurrence
 
 
 @given(cases())
@@ -47,6 +47,40 @@ def test_the_recurrence_by_hand():
     assert not state[0, 0, 1:].any()
 
 
+def test_the_recurrence_by_hand_with_a_decay_of_each_channel_and_two_strengths():
+    """Two tokens with the keys e0 and e0 + e1; channel 0 halves, channel 1 is kept; half is erased, a quarter written."""
+    v = np.arange(16.0).reshape(1, 2, 1, 8)
+    k = np.zeros((1, 2, 1, 8))
+    k[0, 0, 0, 0] = k[0, 1, 0, 0] = k[0, 1, 0, 1] = 1
+    decay = np.zeros((1, 2, 1, 8))
+    decay[0, 1, 0, 0] = np.log(0.5)
+    arrays = {"query": k, "key": k, "value": v, "log_decay": decay}
+    arrays |= {"beta": np.full((1, 2, 1), 0.25), "erase": np.full((1, 2, 1), 0.5)}
+    _, state = recurrence(arrays)
+    first = v[0, 0, 0] / 4
+    update = v[0, 1, 0] / 4 - first / 4
+    np.testing.assert_allclose(state[0, 0, :2], [first / 2 + update, update])
+    _, plain = recurrence({n: arrays[n] for n in ("query", "key", "value")}, delta=False)
+    np.testing.assert_allclose(plain[0, 0, :2], [v[0, 0, 0] + v[0, 1, 0], v[0, 1, 0]])
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_a_member_has_its_inputs_and_its_operator(op):
+    case = Case(3, op=op)
+    arrays = inputs(case)
+    assert ("log_decay" in arrays, "erase" in arrays) == (case.mechanism.decay != "none", case.mechanism.strengths == 2)
+    if case.mechanism.decay == "per_channel":
+        assert arrays["log_decay"].shape == (1, 3, 1, 16)
+    assert check(case, "cpu").output_nmse <= 1e-11
+
+
+def test_channels_are_drawn_from_none_to_strong_in_one_head():
+    decay = inputs(parse("T=50 Dk=32 op=kda decay=wide"))["log_decay"][0, :, 0]
+    assert sorted(decay.mean(0))[-1] == 0
+    assert decay.mean(0).min() < -20
+    assert inputs(parse("T=50 op=kda decay=bounded"))["log_decay"].min() >= -5
+
+
 def test_nmse_of_zeros_and_of_nan():
     assert nmse(np.zeros(3), np.zeros(3)) == 0
     assert nmse(np.ones(3), np.zeros(3)) == np.inf
@@ -67,6 +101,7 @@ def test_check_reports_both_results():
     ("T", "expected NAME=VALUE"), ("T=5 colour=red", "expected NAME=VALUE with a name of"),
     ("T=5 decay=slow", "expected decay to be one of"),
     ("T=5 dtype=float64", "expected dtype to be one of"), ("T=5 lengths=1,x", "expected an integer after lengths="),
+    ("T=5 op=mamba", "expected op to be one of"),
     ("T=5 keys=odd", "expected keys to be one of"), ("T=5 beta=2", "expected beta to be one of"),
 ])  # fmt: skip
 def test_bad_text_is_refused_by_the_word(text, message):

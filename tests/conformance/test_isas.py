@@ -2,10 +2,10 @@
 
 import oracle
 import pytest
-from problem import eps_of, plan_of, run_counted, run_kernel
+from problem import expected_of, plan_of, run_counted, run_kernel
 
 from hajax import abi, backends
-from hajax.conformance import inputs, parse, recurrence
+from hajax.conformance import inputs, parse
 
 CASES = [
     "T=1 Hk=2 Hv=4 Dk=64 Dv=40",
@@ -13,6 +13,9 @@ CASES = [
     "T=130 Dk=128 Dv=128 dtype=bfloat16 l2norm=1",
     "T=90 Hk=2 Hv=2 Dk=40 Dv=16 dtype=float16 decay=resets",
     "T=150 Hk=1 Hv=2 cu=0,0,1,80,80,150 decay=strong",
+    "T=100 Hk=1 Hv=2 Dk=128 Dv=64 op=kda decay=wide",
+    "T=70 Hk=1 Hv=2 Dk=40 Dv=72 dtype=bfloat16 op=gla",
+    "T=70 Hk=1 Hv=2 Dk=24 Dv=16 op=gdn2 decay=mixed",
 ]
 
 
@@ -34,7 +37,7 @@ def test_the_forced_isa_is_executed_through_xla(text, isa):
     assert counters["isa"] == abi.table("isas")[isa], "another instruction set ran than the one forced"
     assert counters["chunk"] == plan.launch.chunk
     assert counters["bf16_dot"] == int(plan.launch.bf16_dot and counters["chunks"] > 0)
-    expected = recurrence(arrays, l2norm_eps=eps_of(case))
+    expected = expected_of(case, arrays)
     rounding = 0 if case.dtype == "float32" else 2 * oracle.ROUNDING[case.dtype]
     assert oracle.error(output, expected[0], case.dtype) ** 0.5 <= oracle.NMSE**0.5 + rounding
     assert oracle.error(state, expected[1]) <= oracle.NMSE
