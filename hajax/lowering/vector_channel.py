@@ -7,7 +7,7 @@ column factor of A and P. Keys are kept times KEY_SCALE wherever they are scaled
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hajax.lowering.assembler import FULL, Assembler, Constants, Dims, at
+from hajax.lowering.assembler import FULL, HALF, Assembler, Constants, Dims, at
 from hajax.lowering.system import System, lower_inverse, place_system, zero_above
 from hajax.lowering.tiles import TRANSPOSE, Matrix, Parts, load_parts, multiply, parts_in_l1, vector
 from hajax.lowering.vector_channel_rows import (
@@ -25,6 +25,7 @@ from hajax.lowering.vector_channel_rows import (
     lower_reads,
     lower_sources,
     lower_strengths,
+    pieces_of,
     place_fractals,
     place_gates,
     place_level_rows,
@@ -65,6 +66,8 @@ from hajax.lowering.vector_steps import (
 from hajax.lowering.vector_tiles import Layout, Tile, fetch, scale_rows, split_tile
 from hajax.plans.program import STATE, Operand, Program
 
+PIECE = 4
+
 
 @dataclass(frozen=True, slots=True)
 class _Form:
@@ -75,7 +78,7 @@ class _Form:
     rows: Rows
     system: System
     gates: Gates
-    reads: Reads
+    reads: list[Reads]
     state: State
     delta: bool
 
@@ -87,8 +90,12 @@ def build(
     delta: bool = True,
     layouts: Mapping[str, Layout] | Layouts | None = None,
     order: Order = "planned",
+    piece: int = PIECE,
 ) -> Program:
-    """The program of one item of one head. delta, layouts, order: as of vector_scalar.build."""
+    """The program of one item of one head. delta, layouts, order: as of vector_scalar.build.
+
+    piece: key blocks that are scaled together.
+    """
     if dims.heads != 1 or dims.chunk != 64:
         raise ValueError(f"dims: expected 1 head and chunks of 64, got {dims.heads} and {dims.chunk}")
     asm = Assembler(dims, constants)
@@ -98,10 +105,13 @@ def build(
     system = place_system(asm)
     if delta:
         zero_above(asm, system)
-    levels = place_level_rows(asm)
+    pieces = pieces_of(asm, piece)
+    levels = place_level_rows(asm, pieces)
     picked = place_picked(asm)
     rows = place_rows(asm, "UB", versions=1)
-    form = _Form(asm, chosen, rows, system, gates, place_reads(asm), place_state(asm, chosen.state, KEY_SCALE, order), delta)
+    form = _Form(
+        asm, chosen, rows, system, gates, place_reads(asm, pieces), place_state(asm, chosen.state, KEY_SCALE, order), delta
+    )
     load_state(form.state)
 
     asm.section = "body"  # the state of chunk c before the map of chunk c + 1, that before the loads of chunk c + 2
@@ -116,21 +126,21 @@ def build(
     return asm.program()
 
 
-def _map(form: _Form, fractals: Fractals, levels: dict[int, LevelRows], picked: Operand) -> None:
+def _map(form: _Form, fractals: Fractals, levels: list[dict[int, LevelRows]], picked: Operand) -> None:
     """What needs no state."""
     asm, gates = form.asm, form.gates
     strengths, log_strengths = lower_strengths(asm, fractals, gates)
     lower_chunk_decay(asm, fractals, gates)
-    sources = lower_sources(asm, form.rows, gates)
     scores = place_scores(asm, picked)
-    lower_reads(asm, fractals, sources, log_strengths, form.reads)
-    for half in FAR:
-        lower_far_scores(asm, scores, lower_far_level(asm, fractals, sources, half), half)
-    for half in NEAR:
-        lower_near_level(asm, fractals, sources, levels[half], half)
     plain = lower_plain_scores(asm, scores, form.rows)
-    for half in NEAR:
-        lower_near_scores(asm, scores, levels[half], plain, half)
+    for reads, near in zip(form.reads, levels, strict=True):
+        sources = lower_sources(asm, form.rows, gates, reads.piece)
+        lower_reads(asm, fractals, sources, log_strengths, reads)
+        for half in FAR:
+            lower_far_scores(asm, scores, lower_far_level(asm, fractals, sources, half), half)
+        for half in NEAR:
+            lower_near_level(asm, fractals, sources, near[half], half)
+            lower_near_scores(asm, scores, near[half], plain, half)
     lower_triangles(asm, scores, strengths, form.system)
     if form.delta:
         lower_inverse(asm, fractals.shared, form.system)
@@ -139,11 +149,11 @@ def _map(form: _Form, fractals: Fractals, levels: dict[int, LevelRows], picked: 
 def _advance(form: _Form, order: Order) -> None:
     """As vector_scalar's. What the queries read and P x add up in one tile."""
     asm = form.asm
-    rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
+    rows, values = asm.dims.rows, asm.dims.values
     output_tile = asm.buffer("o", "L0C", rows * values * FULL)
-    query = (Read(lambda first, size: _left(form, rows * keys + first, size, "Q"), output_tile, "Q S", by_rows=True),)
+    query = (Read(lambda first, size: _left(form, 1, first, size), output_tile, "Q S", by_rows=True),)
     key_read = asm.buffer("K S", "L0C", rows * values * FULL)
-    key = (Read(lambda first, size: _left(form, first, size, "K"), key_read, "K S"),) if form.delta else ()
+    key = (Read(lambda first, size: _left(form, 0, first, size), key_read, "K S"),) if form.delta else ()
     if order == "planned":
         read_state(form.state, (*key, *query))
     else:
@@ -168,11 +178,13 @@ def _advance(form: _Form, order: Order) -> None:
     finish_chunk(form.state, order, update, decay, output)
 
 
-def _left(form: _Form, start: int, size: int, label: str) -> Matrix:
-    """Some key blocks of the rows that read the state."""
-    dims = form.asm.dims
-    source = form.reads.start.from_fractal(start)
-    return load_parts(form.asm, "A", source, count=dims.rows, size=size, group=dims.keys, label=label)
+def _left(form: _Form, kind: int, first: int, size: int) -> Matrix:
+    """Some key blocks of the keys (kind 0) or queries that read the state."""
+    rows = form.asm.dims.rows
+    reads = next(r for r in form.reads if r.piece.first <= first < r.piece.first + r.piece.keys)
+    keys = reads.piece.keys
+    source = reads.start.from_fractal(kind * rows * keys + first - reads.piece.first)
+    return load_parts(form.asm, "A", source, count=rows, size=size, group=keys, label="KQ"[kind])
 
 
 def _correct(form: _Form, key_read: Operand) -> Tile:
@@ -191,7 +203,12 @@ def _written(form: _Form, x: Parts) -> Operand:
     """(beta K o e^(G_C - G))^T x in L0C as column blocks."""
     asm = form.asm
     rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
-    left = load_parts(asm, "A", form.reads.end, count=keys, size=rows, inner=keys, group=1, flags=TRANSPOSE, label="end rows^T")
+    left = Parts(asm.buffer("end rows^T:A", "L0A", 2 * rows * keys * HALF), rows * keys)
+    for reads in form.reads:
+        size, target = reads.piece.keys, left.from_fractal(reads.piece.first * rows)
+        load_parts(
+            asm, "A", reads.end, count=size, size=rows, inner=size, group=1, flags=TRANSPOSE, target=target, label="end rows^T"
+        )
     tile = asm.buffer("update", "L0C", keys * values * FULL)
     multiply(asm, tile, left, x, m=keys, n=values, k=rows, overwrite=True, label="end rows^T x")
     return tile

@@ -127,62 +127,89 @@ def lower_chunk_decay(asm: Assembler, fractals: Fractals, gates: Gates) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
-    """fp32 rows in UB, and the decays in L0B; all of them [row block][key block]."""
+class Piece:
+    """Some key blocks of a chunk, which are scaled together."""
 
+    first: int
+    keys: int
+
+
+def pieces_of(asm: Assembler, most: int) -> list[Piece]:
+    """All key blocks."""
+    keys = asm.dims.keys
+    return [Piece(first, min(most, keys - first)) for first in range(0, keys, most)]
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """fp32 rows of a piece in UB, and its decays in L0B; all of them [row block][key block]."""
+
+    piece: Piece
     key: Operand  # times KEY_SCALE
     query: Operand
     decays: Parts
 
+    def count(self, asm: Assembler) -> int:
+        """Fractals of a tile."""
+        return asm.dims.rows * self.piece.keys
 
-def lower_sources(asm: Assembler, rows: Rows, gates: Gates) -> Sources:
+
+def lower_sources(asm: Assembler, rows: Rows, gates: Gates, piece: Piece) -> Sources:
     """Map steps: keys and queries as fp32."""
     asm.stage = MAP
-    blocks, keys = asm.dims.rows, asm.dims.keys
+    blocks, keys = asm.dims.rows, piece.keys
     count = blocks * keys
     found = []
     for name, tile in (("K", rows.key), ("Q", rows.query)):
         halves = asm.buffer(f"{name} halves:UB", "UB", count * HALF)
         gap = (blocks - 1) * FRACTAL
         for row in range(blocks):
-            place, source = at(halves, row * keys * HALF), at(tile, row * HALF)
+            place, source = at(halves, row * keys * HALF), at(tile, (piece.first * blocks + row) * HALF)
             asm.emit("l1_to_ub", place, source, count=keys, size=FRACTAL, p=(gap, 0, 0, 0), label=name)
         if name == "K":
             vector(asm, "muls16", halves, halves, repeats=2 * count, scalar=asm.scalar(KEY_SCALE), label=name)
         found.append(asm.buffer(f"{name}:UB", "UB", count * FULL))
         vector(asm, "to32", found[-1], halves, repeats=4 * count, strides=(8, 4, 0), label=name)
-    decays = load_parts(asm, "B", gates.decays, count=blocks, size=keys, inner=blocks, group=1, flags=TRANSPOSE, label="decays")
-    return Sources(found[0], found[1], decays)
+    raw = gates.decays.from_fractal(piece.first * blocks)
+    decays = load_parts(asm, "B", raw, count=blocks, size=keys, inner=blocks, group=1, flags=TRANSPOSE, label="decays")
+    return Sources(piece, found[0], found[1], decays)
 
 
 @dataclass(frozen=True, slots=True)
 class Reads:
-    """What the state stage reads, in L1, [row block][key block]: keys, then queries from the chunk's start; keys to its end."""
+    """What the state stage reads of a piece, in L1, [row block][key block]: from the chunk's start keys, then queries; to its
+    end keys.
+    """
 
+    piece: Piece
     start: Parts
     end: Parts
 
 
-def place_reads(asm: Assembler) -> Reads:
-    """Room for a chunk."""
-    count = asm.dims.rows * asm.dims.keys
-    return Reads(parts_in_l1(asm, "start rows", 2 * count, versions=2), parts_in_l1(asm, "end rows", count, versions=2))
+def place_reads(asm: Assembler, pieces: list[Piece]) -> list[Reads]:
+    """Room for two chunks."""
+    found = []
+    for piece in pieces:
+        count = asm.dims.rows * piece.keys
+        start, end = parts_in_l1(asm, "start rows", 2 * count, versions=2), parts_in_l1(asm, "end rows", count, versions=2)
+        found.append(Reads(piece, start, end))
+    return found
 
 
-def _exponents(asm: Assembler, fractals: Fractals, decays: Parts, name: str) -> Operand:
+def _exponents(asm: Assembler, fractals: Fractals, sources: Sources, name: str) -> Operand:
     """Sums of decays of each row, between blocks, in L0C."""
-    rows, keys = asm.dims.rows, asm.dims.keys
+    rows, keys = asm.dims.rows, sources.piece.keys
     tile = asm.buffer(f"{name} exponents", "L0C", rows * keys * FULL)
     left = load(asm, "A", fractals.between[name], size=rows * rows, label=f"{name} sums")
     multiply(
-        asm, tile, left, decays, count=rows, n=keys, k=rows, move_tile=keys, move_left=rows, overwrite=True, label=f"{name} sums"
-    )
+        asm, tile, left, sources.decays, count=rows, n=keys, k=rows, move_tile=keys, move_left=rows, overwrite=True,
+        label=f"{name} sums",
+    )  # fmt: skip
     return tile
 
 
-def _factors(asm: Assembler, tile: Operand, name: str) -> Tile:
+def _factors(asm: Assembler, tile: Operand, count: int, name: str) -> Tile:
     """exp of a tile of L0C."""
-    count = asm.dims.rows * asm.dims.keys
     staged = copy_out(asm, tile, count, half=False, label=name)
     vector(asm, "exp32", staged, staged, repeats=4 * count, label=name)
     return Tile(staged, count, 1, "blocked")
@@ -191,17 +218,16 @@ def _factors(asm: Assembler, tile: Operand, name: str) -> Tile:
 def lower_reads(asm: Assembler, fractals: Fractals, sources: Sources, log_strengths: Parts, reads: Reads) -> None:
     """Map steps: what reads the state, and what writes it: keys with their strengths."""
     asm.stage = MAP
-    rows, keys = asm.dims.rows, asm.dims.keys
-    count = rows * keys
-    tile = _exponents(asm, fractals, sources.decays, "end")
+    rows, keys, count = asm.dims.rows, sources.piece.keys, sources.count(asm)
+    tile = _exponents(asm, fractals, sources, "end")
     strengths = load_parts(asm, "A", log_strengths, size=rows, label="ln beta")
     ones = load(asm, "B", fractals.ones_in_l1, count=keys, label="ones")
     multiply(asm, tile, strengths, ones, count=rows, n=keys, move_tile=keys, move_left=1, label="end sums: ln beta")
-    end = _factors(asm, tile, "end")
+    end = _factors(asm, tile, count, "end")
     vector(asm, "mul32", end.place, end.place, sources.key, repeats=end.repeats, label="end rows")
     split_tile(asm, end, reads.end, label="end rows")
 
-    start = _factors(asm, _exponents(asm, fractals, sources.decays, "start"), "start")
+    start = _factors(asm, _exponents(asm, fractals, sources, "start"), count, "start")
     query = Tile(asm.buffer("start queries:UB", "UB", count * FULL), count, 1, "blocked")
     vector(asm, "mul32", query.place, start.place, sources.query, repeats=start.repeats, label="start queries")
     split_tile(asm, query, reads.start.from_fractal(count), label="start queries")
@@ -211,35 +237,41 @@ def lower_reads(asm: Assembler, fractals: Fractals, sources: Sources, log_streng
 
 @dataclass(frozen=True, slots=True)
 class LevelRows:
-    """Rows of one halving in L1, [row block][key block]: keys, then queries."""
+    """Rows of one halving of a piece in L1, [row block][key block]: keys, then queries."""
 
+    piece: Piece
     keys: Parts
     queries: Parts
 
 
-def place_level_rows(asm: Assembler) -> dict[int, LevelRows]:
-    """Setup: room for the halvings inside blocks, with zeros where there are no rows."""
-    count = asm.dims.rows * asm.dims.keys
-    staged = asm.buffer("zeros:UB", "UB", 2 * count * HALF)
-    vector(asm, "dup16", staged, repeats=4 * count, scalar=asm.scalar(0.0), label="zeros")
-    found = {}
-    for half in NEAR:
-        keys, queries = (parts_in_l1(asm, f"level {half} {name}", count, kept=True) for name in ("keys", "queries"))
-        for parts in (keys, queries) if half == 1 else (queries,):
-            asm.emit("ub_to_l1", parts.high, staged, size=2 * count * FRACTAL, first=True, label="zeros")
-        found[half] = LevelRows(keys, queries)
+def place_level_rows(asm: Assembler, pieces: list[Piece]) -> list[dict[int, LevelRows]]:
+    """Setup: room for the halvings inside blocks of each piece, with zeros where there are no rows."""
+    most = asm.dims.rows * pieces[0].keys
+    staged = asm.buffer("zeros:UB", "UB", 2 * most * HALF)
+    vector(asm, "dup16", staged, repeats=4 * most, scalar=asm.scalar(0.0), label="zeros")
+    found = []
+    for piece in pieces:
+        count = asm.dims.rows * piece.keys
+        levels = {}
+        for half in NEAR:
+            keys, queries = (parts_in_l1(asm, f"level {half} {name}", count, kept=True) for name in ("keys", "queries"))
+            for parts in (keys, queries) if half == 1 else (queries,):
+                asm.emit("ub_to_l1", parts.high, staged, size=2 * count * FRACTAL, first=True, label="zeros")
+            levels[half] = LevelRows(piece, keys, queries)
+        found.append(levels)
     return found
 
 
 def lower_far_level(asm: Assembler, fractals: Fractals, sources: Sources, half: int) -> LevelRows:
     """Map steps: the rows of a halving between blocks. Queries of second halves only."""
     asm.stage = MAP
-    rows, keys = asm.dims.rows, asm.dims.keys
-    count, name = rows * keys, f"level {half}"
-    level = LevelRows(parts_in_l1(asm, f"{name} keys", count), parts_in_l1(asm, f"{name} queries", count // 2))
-    factors = _factors(asm, _exponents(asm, fractals, sources.decays, str(half)), name)
+    rows, keys, count = asm.dims.rows, sources.piece.keys, sources.count(asm)
+    name = f"level {half}"
+    parts = parts_in_l1(asm, f"{name} keys", count), parts_in_l1(asm, f"{name} queries", count // 2)
+    level = LevelRows(sources.piece, *parts)
+    factors = _factors(asm, _exponents(asm, fractals, sources, str(half)), count, name)
     queries = Tile(asm.buffer(f"{name} queries:UB", "UB", count // 2 * FULL), count // 2, 1, "blocked")
-    runs = [(rows // 2, rows // 2)] if half == 16 * rows // 2 else [(row, 1) for row in range(1, rows, 2)]
+    runs = [(rows // 2, rows // 2)] if half == 8 * rows else [(row, 1) for row in range(1, rows, 2)]
     done = 0
     for row, height in runs:
         offset, size = row * keys * FULL, height * keys
@@ -255,28 +287,27 @@ def lower_far_level(asm: Assembler, fractals: Fractals, sources: Sources, half: 
 def lower_near_level(asm: Assembler, fractals: Fractals, sources: Sources, level: LevelRows, half: int) -> None:
     """Map steps: the rows of a halving inside blocks. Halves of one token meet keys as they came."""
     asm.stage = MAP
-    count, name = asm.dims.rows * asm.dims.keys, f"level {half}"
+    count, name = sources.count(asm), f"level {half}"
     tile = asm.buffer(f"{name} exponents", "L0C", count * FULL)
     multiply(asm, tile, fractals.near[half], sources.decays, n=count, overwrite=True, label=f"{name} sums")
     queries = asm.buffer(f"{name} queries:UB", "UB", count // 2 * FULL)
     if half == 1:
         exponents = copy_out(asm, tile, count, half=False, label=name)
         packed = asm.buffer(f"{name} keys:UB", "UB", count // 2 * FULL)
-        second_halves(asm, "exp32", half, packed, exponents, fractals=count, label=name)
-        second_halves(asm, "mul32", half, queries, sources.query, packed, packed=True, fractals=count, label=f"{name} queries")
-        second_halves(asm, "mul32", half, packed, sources.key, packed, packed=True, fractals=count, label=f"{name} keys")
-        _split_halves(asm, packed, level.keys, half, f"{name} keys")
+        second_halves(asm, "exp32", half, packed, exponents, label=name, fractals=count)
+        second_halves(asm, "mul32", half, queries, sources.query, packed, packed=True, label=f"{name} queries", fractals=count)
+        second_halves(asm, "mul32", half, packed, sources.key, packed, packed=True, label=f"{name} keys", fractals=count)
+        _split_halves(asm, packed, count, level.keys, half, f"{name} keys")
     else:
-        factors = _factors(asm, tile, name)
-        second_halves(asm, "mul32", half, queries, factors.place, sources.query, fractals=count, label=f"{name} queries")
+        factors = _factors(asm, tile, count, name)
+        second_halves(asm, "mul32", half, queries, factors.place, sources.query, label=f"{name} queries", fractals=count)
         vector(asm, "mul32", factors.place, factors.place, sources.key, repeats=factors.repeats, label=f"{name} keys")
         split_tile(asm, factors, level.keys, label=f"{name} keys")
-    _split_halves(asm, queries, level.queries, half, f"{name} queries")
+    _split_halves(asm, queries, count, level.queries, half, f"{name} queries")
 
 
-def _split_halves(asm: Assembler, packed: Operand, target: Parts, half: int, label: str) -> None:
+def _split_halves(asm: Assembler, packed: Operand, count: int, target: Parts, half: int, label: str) -> None:
     """Packed second halves, split, to their own rows."""
-    count = asm.dims.rows * asm.dims.keys
     for part in (0, 1):
         name = f"{label} {'low' if part else 'high'}"
         staged = asm.buffer(f"{name}:UB", "UB", count // 2 * HALF)

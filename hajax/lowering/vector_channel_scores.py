@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hajax.lowering.assembler import FULL, HALF, Assembler, at
 from hajax.lowering.system import System, rows_left
-from hajax.lowering.tiles import Matrix, copy_out, load, load_parts, multiply, vector
+from hajax.lowering.tiles import L0B_PIECE, Matrix, copy_out, load, load_parts, multiply, vector
 from hajax.lowering.vector_channel_rows import KEY_SCALE, NEAR, LevelRows
 from hajax.lowering.vector_steps import Rows
 from hajax.lowering.vector_tiles import Tile, split_tile
@@ -58,10 +58,10 @@ def place_scores(asm: Assembler, picked: Operand) -> Scores:
 
 
 def lower_far_scores(asm: Assembler, scores: Scores, level: LevelRows, half: int) -> None:
-    """Map steps: a halving of all four blocks, or of each two."""
+    """Map steps: a halving of all four blocks, or of each two; what a piece adds."""
     asm.stage = MAP
-    keys, rows = asm.dims.keys, asm.dims.rows
-    assert rows == 4, "places of blocks are written for chunks of 64"
+    keys = level.piece.keys
+    assert asm.dims.rows == 4, "places of blocks are written for chunks of 64"
     wide = half == 32
     if wide:
         right = load_parts(asm, "B", level.keys, count=keys, size=2, inner=keys, group=1, label="first halves")
@@ -74,7 +74,7 @@ def lower_far_scores(asm: Assembler, scores: Scores, level: LevelRows, half: int
         place, move, width = (1, 2, 2) if wide else (0, 5, 1)
         multiply(
             asm, at(scores.below(asm, kind), place * FULL), left, right, count=2, n=width, k=keys, move_tile=move,
-            move_left=keys, move_right=0 if wide else keys, overwrite=True, label=f"level {half}",
+            move_left=keys, move_right=0 if wide else keys, overwrite=level.piece.first == 0, label=f"level {half}",
         )  # fmt: skip
 
 
@@ -92,19 +92,21 @@ def lower_plain_scores(asm: Assembler, scores: Scores, rows: Rows) -> Operand:
 
 
 def lower_near_scores(asm: Assembler, scores: Scores, level: LevelRows, plain: Operand, half: int) -> None:
-    """Map steps: one halving inside blocks, two blocks at a time. plain: keys in L0B, for halves of one token."""
+    """Map steps: one halving inside blocks; what a piece adds. plain: all keys in L0B, for halves of one token."""
     asm.stage = MAP
-    rows, keys = asm.dims.rows, asm.dims.keys
-    for first in range(0, rows, 2):
-        start = first * keys
-        right: Matrix = at(plain, start * HALF)
+    rows, piece = asm.dims.rows, level.piece
+    step = rows if rows * piece.keys <= L0B_PIECE // 2 else rows // 2
+    for first in range(0, rows, step):
+        start, size = first * piece.keys, step * piece.keys
+        right: Matrix = at(plain, (first * asm.dims.keys + piece.first) * HALF)
         if half != 1:
-            right = load_parts(asm, "B", level.keys.from_fractal(start), size=2 * keys, label="level rows")
+            right = load_parts(asm, "B", level.keys.from_fractal(start), size=size, label="level rows")
         for kind, parts in enumerate((level.keys, level.queries)):
-            left = load_parts(asm, "A", parts.from_fractal(start), size=2 * keys, label="level rows")
+            left = load_parts(asm, "A", parts.from_fractal(start), size=size, label="level rows")
             multiply(
-                asm, at(scores.near(asm, half, kind), first * FULL), left, right, count=2, k=keys, move_tile=1,
-                move_left=keys, move_right=keys, overwrite=True, label=f"level {half}",
+                asm, at(scores.near(asm, half, kind), first * FULL), left, right, count=step, k=piece.keys, move_tile=1,
+                move_left=piece.keys, move_right=asm.dims.keys if half == 1 else piece.keys, overwrite=piece.first == 0,
+                label=f"level {half}",
             )  # fmt: skip
 
 
