@@ -1,7 +1,7 @@
 """Whether flags and barriers order every dependent pair of steps. Knows pipes, flags and addresses, nothing of who set them.
 
 A pipe runs its steps in order but starts one before the last has ended; only a barrier, or a flag that went to another pipe and
-came back, says that a step is over. Sections and iterations end with a barrier of all pipes.
+came back, says that a step is over. Sections end with a barrier of all pipes, iterations too unless they carry flags.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,32 +17,41 @@ from hajax.plans.verify_blocks import Touch, meets, touches
 from hajax.plans.verify_intervals import SECTIONS, Accesses
 from hajax.targets import NpuTarget
 
+ITERATIONS = 4  # that are run without barriers between them: what orders any two of these orders later ones
 PIPES = ("S", "MTE2", "MTE1", "M", "V", "MTE3")
 _NOTHING = -1
 Array = np.ndarray[Any, np.dtype[np.int64]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A section, or an iteration of the body, as it runs: its first step's number, and of each of its steps the last one of
+    each pipe that is over when it starts."""
+
+    section: str
+    steps: tuple[Step, ...]
+    start: int
+    known: Array
+
+
 def verify_order(program: Program, where: str, dims: Dims, target: NpuTarget, touched: Accesses) -> None:
     """Raises ValueError for the first pair of steps that nothing orders, and for flags that do not pair up."""
-    buffers = {buffer.name: buffer for buffer in program.buffers}
+    for name in SECTIONS:
+        for number, step in enumerate(getattr(program, name)):
+            _check_products(step, f"{where}.{name}[{number}]", target)
     ids = min(target.flags_per_pair, target.first_reserved_flag)
     parities = 1 if _versions_apart(program) else 2
-    for name in SECTIONS:
-        steps = getattr(program, name)
-        here = f"{where}.{name}"
-        known = _known(steps, here, ids)
-        for step, number in zip(steps, range(len(steps)), strict=True):
-            _check_products(step, f"{here}[{number}]", target)
-        exact: dict[int, tuple[Touch, ...]] = {}
-        for odd in range(parities):
-            accesses = _accesses(steps, touched[name], program, buffers, odd, name)
-            for one, other in _unordered(steps, accesses, known, target):
-                if _really_meet(steps, touched[name], program, dims, exact, accesses, (one, other)):
-                    first, second = accesses.step[one], accesses.step[other]
-                    raise ValueError(
-                        f"{here}[{second}] {_tell(steps[second])}: expected to start after step {first} {_tell(steps[first])}, "
-                        f"with which it shares bytes of {SPACES[accesses.space[one]]}; no flag or barrier orders them"
-                    )
+    if program.carried:
+        parts = _run(("setup", *["body"] * ITERATIONS, "finish"), program, where, ids)
+        between = [(i, j) for i in range(ITERATIONS) for j in range(i, ITERATIONS) if i < parities or (i < j and parities == 2)]
+        bodies = [(parts[1 + i], i % 2, parts[1 + j], j % 2) for i, j in between]
+    else:
+        parts = [part for name in SECTIONS for part in _run((name,), program, where, ids)]
+        bodies = [(parts[1], odd, parts[1], odd) for odd in range(parities)]
+    ends = [(part, odd, part, odd) for part in (parts[0], parts[-1]) for odd in range(parities)]
+    checker = _Checker(program, where, dims, target, touched)
+    for pair in (*ends, *bodies):
+        checker.check(*pair)
 
 
 def step_flags(step: Step) -> tuple[list[Flag], list[Flag]]:
@@ -64,46 +73,57 @@ def _tell(step: Step) -> str:
     return f"({step.label or step.opcode})"
 
 
-def _known(steps: Sequence[Step], where: str, ids: int) -> Array:
-    """[steps, pipes]: the last step of each pipe that is over when a step starts. Checks the flags on the way."""
+def _run(sections: Sequence[str], program: Program, where: str, ids: int) -> list[_Part]:
+    """One behind the other, with barriers of all pipes but between two iterations of the body. Checks the flags on the way."""
     pairs = set(abi.names("flags"))
     clocks = np.full((len(PIPES), len(PIPES)), _NOTHING, np.int64)
     last = [_NOTHING] * len(PIPES)  # of each pipe, its last step
     up: dict[Flag, Array] = {}  # set and not waited for: what the pipe that set it knew
     taken: dict[Flag, int] = {}  # the step in front of which a flag was last waited for
-    known = np.empty((len(steps), len(PIPES)), np.int64)
-    for number, step in enumerate(steps):
-        here = f"{where}[{number}] {_tell(step)}"
-        own = PIPES.index(pipe(step))
-        waits, sets = step_flags(step)
-        for flag in (*waits, *sets):
-            if f"{flag.source}_{flag.target}" not in pairs or not 0 <= flag.event < ids:
-                raise ValueError(f"{here}: expected a pair of flags.def and an id from 0 to {ids - 1}, got {_name(flag)}")
-        for flag in waits:
-            if flag.target != PIPES[own] and step.opcode != "sync":
-                raise ValueError(f"{here}: expected waits of {PIPES[own]}, its pipe, got {_name(flag)}")
-            if flag not in up:
-                raise ValueError(f"{here}: waits for {_name(flag)}, which no step before sets, or which was taken already")
-            at = PIPES.index(flag.target)
-            clocks[at] = np.maximum(clocks[at], up.pop(flag))
-            taken[flag] = number
-        if step.barrier:
-            clocks[own, own] = last[own]
-        known[number] = clocks[own]
-        last[own] = number
-        for flag in sets:
-            if flag.source != PIPES[own] and step.opcode != "sync":
-                raise ValueError(f"{here}: expected sets from {PIPES[own]}, its pipe, got {_name(flag)}")
-            if flag in up:
-                raise ValueError(f"{here}: sets {_name(flag)} a second time with no wait between")
-            source = PIPES.index(flag.source)
-            _check_taken(steps, flag, taken, clocks[source], here)
-            told = clocks[source].copy()
-            told[source] = last[source]
-            up[flag] = told
+    steps: list[Step] = []
+    parts: list[_Part] = []
+    for section in sections:
+        mine = getattr(program, section)
+        known = np.empty((len(mine), len(PIPES)), np.int64)
+        if parts and not section == parts[-1].section == "body":
+            clocks[:] = last
+            taken.clear()
+        parts.append(_Part(section, mine, len(steps), known))
+        for at, step in enumerate(mine):
+            number = len(steps)
+            steps.append(step)
+            here = f"{where}.{section}[{at}] {_tell(step)}"
+            own = PIPES.index(pipe(step))
+            waits, sets = step_flags(step)
+            for flag in (*waits, *sets):
+                if f"{flag.source}_{flag.target}" not in pairs or not 0 <= flag.event < ids:
+                    raise ValueError(f"{here}: expected a pair of flags.def and an id from 0 to {ids - 1}, got {_name(flag)}")
+            for flag in waits:
+                if flag.target != PIPES[own] and step.opcode != "sync":
+                    raise ValueError(f"{here}: expected waits of {PIPES[own]}, its pipe, got {_name(flag)}")
+                if flag not in up:
+                    raise ValueError(f"{here}: waits for {_name(flag)}, which no step before sets, or which was taken already")
+                target = PIPES.index(flag.target)
+                clocks[target] = np.maximum(clocks[target], up.pop(flag))
+                taken[flag] = number
+            if step.barrier:
+                clocks[own, own] = last[own]
+            known[at] = clocks[own]
+            last[own] = number
+            for flag in sets:
+                if flag.source != PIPES[own] and step.opcode != "sync":
+                    raise ValueError(f"{here}: expected sets from {PIPES[own]}, its pipe, got {_name(flag)}")
+                if flag in up:
+                    raise ValueError(f"{here}: sets {_name(flag)} a second time with no wait between")
+                source = PIPES.index(flag.source)
+                _check_taken(steps, flag, taken, clocks[source], here)
+                told = clocks[source].copy()
+                told[source] = last[source]
+                up[flag] = told
     if up:
-        raise ValueError(f"{where}: expected a wait for every set, got none for {_name(min(up, key=_name))}")
-    return known
+        end = f"{where}.{sections[-1]}"
+        raise ValueError(f"{end}: expected a wait for every set, got none for {_name(min(up, key=_name))}")
+    return parts
 
 
 def _check_taken(steps: Sequence[Step], flag: Flag, taken: dict[Flag, int], clock: Array, here: str) -> None:
@@ -188,42 +208,69 @@ def _base(program: Program, buffer: Buffer, step: Step, odd: int, section: str) 
     return buffer.address + (program.slot_bytes.get(buffer.space, 0) if buffer.versions == 2 and second else 0)
 
 
-def _unordered(steps: Sequence[Step], a: _Accesses, known: Array, target: NpuTarget) -> Iterator[tuple[int, int]]:
+class _Checker:
+    """Looks for pairs of accesses that nothing orders."""
+
+    def __init__(self, program: Program, where: str, dims: Dims, target: NpuTarget, touched: Accesses) -> None:
+        self.program, self.where, self.dims, self.target, self.touched = program, where, dims, target, touched
+        self.accesses: dict[tuple[str, int], _Accesses] = {}
+        self.exact: dict[tuple[str, int], tuple[Touch, ...]] = {}
+
+    def check(self, first: _Part, first_odd: int, second: _Part, second_odd: int) -> None:
+        """Of two parts of one section, or of one with itself, as they are in these parities of the iteration."""
+        one, other = self._accesses(first, first_odd), self._accesses(second, second_odd)
+        for at, behind in _unordered(first, one, second, other, self.target):
+            if self._really_meet(first.section, (one, at), (other, behind)):
+                step, earlier = int(other.step[behind]), int(one.step[at])
+                before = "" if first is second else " of an iteration before"
+                raise ValueError(
+                    f"{self.where}.{second.section}[{step}] {_tell(second.steps[step])}: expected to start after step {earlier} "
+                    f"{_tell(first.steps[earlier])}{before}, with which it shares bytes of {SPACES[one.space[at]]}; "
+                    "no flag or barrier orders them"
+                )
+
+    def _accesses(self, part: _Part, odd: int) -> _Accesses:
+        if (part.section, odd) not in self.accesses:
+            buffers = {buffer.name: buffer for buffer in self.program.buffers}
+            touched = self.touched[part.section]
+            self.accesses[part.section, odd] = _accesses(part.steps, touched, self.program, buffers, odd, part.section)
+        return self.accesses[part.section, odd]
+
+    def _really_meet(self, section: str, *pair: tuple[_Accesses, int]) -> bool:
+        """Whether two accesses whose intervals overlap share a block: strided ones may lie in each other's gaps."""
+        found = []
+        for a, at in pair:
+            step, which = int(a.step[at]), int(a.which[at])
+            if (section, step) not in self.exact:
+                steps = getattr(self.program, section)
+                self.exact[section, step] = touches(steps[step], self.program, self.dims)
+            moved = (int(a.start[at]) - self.touched[section][step][which].start) // UNIT
+            found.append((self.exact[section, step][which], moved))
+        (one, base), (other, other_base) = found
+        return meets(one, other, other_base - base)
+
+
+def _unordered(first: _Part, a: _Accesses, second: _Part, b: _Accesses, target: NpuTarget) -> Iterator[tuple[int, int]]:
     """Pairs of accesses of which one writes, that share bytes and that nothing orders, by their intervals."""
-    pipes = np.array([PIPES.index(pipe(step)) for step in steps], np.int64)
-    many = np.array([step.opcode == "mmad" and step.p[0] * _least_n(step) >= target.cube_barrier_tiles for step in steps], bool)
+    pipes = np.array([PIPES.index(pipe(step)) for step in first.steps], np.int64)
+    many = np.array(
+        [step.opcode == "mmad" and step.p[0] * _least_n(step) >= target.cube_barrier_tiles for step in second.steps], bool
+    )
     for space in range(len(SPACES)):
-        (rows,) = np.nonzero(a.space == space)
-        if rows.size == 0:
+        (rows,), (columns,) = np.nonzero(a.space == space), np.nonzero(b.space == space)
+        if rows.size == 0 or columns.size == 0:
             continue
-        start, end, write, step = a.start[rows], a.end[rows], a.write[rows] > 0, a.step[rows]
-        clash = (start[:, None] < end) & (start < end[:, None]) & (write[:, None] | write) & (step[:, None] < step)
-        clash &= known[step[None, :], pipes[step][:, None]] < step[:, None]
+        one, other = a.step[rows][:, None], b.step[columns]
+        clash = (a.start[rows][:, None] < b.end[columns]) & (b.start[columns] < a.end[rows][:, None])
+        clash &= (a.write[rows][:, None] > 0) | (b.write[columns] > 0)
+        if first is second:
+            clash &= one < other
+        clash &= second.known[other, pipes[one]] < first.start + one
         if SPACES[space] == "L0C":
-            clash &= ~((pipes[step][:, None] == pipes[step]) & many[step][None, :])
-        for one, other in np.argwhere(clash):
-            yield int(rows[one]), int(rows[other])
+            clash &= ~((pipes[one] == pipes[other]) & many[other])
+        for at, behind in np.argwhere(clash):
+            yield int(rows[at]), int(columns[behind])
 
 
 def _least_n(step: Step) -> int:
     return min((one.n for one in products(step)), default=0)
-
-
-def _really_meet(
-    steps: Sequence[Step],
-    touched: Sequence[Sequence[Access]],
-    program: Program,
-    dims: Dims,
-    exact: dict[int, tuple[Touch, ...]],
-    a: _Accesses,
-    pair: tuple[int, int],
-) -> bool:
-    """Whether two accesses whose intervals overlap share a block: strided ones may lie in each other's gaps."""
-    found = []
-    for at in pair:
-        step, which = int(a.step[at]), int(a.which[at])
-        if step not in exact:
-            exact[step] = touches(steps[step], program, dims)
-        found.append((exact[step][which], (int(a.start[at]) - touched[step][which].start) // UNIT))
-    (one, base), (other, other_base) = found
-    return meets(one, other, other_base - base)
