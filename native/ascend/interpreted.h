@@ -5,6 +5,11 @@
 #include "native/ascend/fields.h"
 #include "native/ascend/steps.h"
 
+// A build may want to be told which step of which program runs.
+#ifndef HAJAX_ON_STEP
+#define HAJAX_ON_STEP(program, step)
+#endif
+
 namespace hajax::ascend {
 
 // The words of a step in UB behind its first one.
@@ -22,7 +27,8 @@ struct LoadedWords {
 class Interpreted {
  public:
   // Its sizes, masks and scalars; the steps need the sizes.
-  __aicore__ inline void Load(int32_t, GM_ADDR program) {
+  __aicore__ inline void Load(int32_t number, GM_ADDR program) {
+    program_ = number;
     Fetch(kProgramAt, program, kProgramHead);
     Fetch(kMasksAt, program + kProgramTail, sizeof(hj_npu_program) - kProgramTail);
   }
@@ -67,6 +73,7 @@ class Interpreted {
     const LocalTensor<uint64_t> steps = InUb<uint64_t>(steps_);
     const uint32_t end = (first + count) * HJ_STEP_WORDS;
     for (uint32_t i = first * HJ_STEP_WORDS; i < end; i += HJ_STEP_WORDS) {
+      HAJAX_ON_STEP(program_, i / HJ_STEP_WORDS);
       Step step;
       step.first = steps.GetValue(i);
       WaitAll(step.Waits());
@@ -94,6 +101,7 @@ class Interpreted {
     }
   }
 
+  int32_t program_ = -1;
   uint32_t setup_ = 0;
   uint32_t body_ = 0;
   uint32_t finish_ = 0;

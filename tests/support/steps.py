@@ -150,3 +150,19 @@ def call(tokens=16, *, batch=1, sequences=1, key_heads=1, value_heads=1, key_dim
         "state_in": random.standard_normal((batch, sequences, value_heads, key_dim, value_dim)).astype(np.float32),
         "bounds": np.tile(np.array([0, tokens], np.int32), (batch, 1)) if bounds is None else np.array(bounds, np.int32),
     }
+
+
+def run_on_ub(body, data, *, tokens=16, scale=1.0, options=None, **fields):
+    """What UB from FREE on holds after the body ran on `data` there, as bytes, and the run. fields: of `plan` and `program`."""
+    from hajax.backends import npu
+
+    data = data + bytes(-len(data) % 1024)
+    key_dim = len(data) // 64
+    kept = {name: fields.pop(name) for name in tuple(fields) if name in ("stages", "slots", "masks", "scalars", "heads")}
+    tensors = abi.table("tensors")
+    setup = [step("constant_to_ub", dst=FREE, src0=ZERO_BYTES, size=len(data) // UNIT)]
+    finish = [step("rows_from_ub", src0=FREE, p=(tensors["state_out"], 0, 0, 0, 1, 0, 0, 4))]
+    made = plan([program(setup, body, finish, **kept)], key_dim=key_dim, constants=data, **fields)
+    arrays = call(tokens, key_dim=key_dim, value_heads=fields.get("value_heads", 1), key_heads=fields.get("key_heads", 1))
+    _, state, (run,) = npu.execute(made, arrays, scale=scale, options=options)
+    return state[0, 0, 0].tobytes(), run

@@ -146,6 +146,7 @@ bool Core::insert_barrier(const Issue& what, Pipe other) {
   barrier.pipe = Pipe::V;
   barrier.kind = Kind::barrier;
   barrier.where = what.where;
+  barrier.step = what.step;
   // It stands before the instruction that has just started, which therefore is not among those that it completes.
   queues_->barrier_before(Pipe::V);
   count(barrier);
@@ -242,6 +243,7 @@ void Core::record(const Issue& what, uint8_t which) {
   event.units = what.units;
   event.bytes = static_cast<uint32_t>(what.bytes);
   event.gm = Event::kNoGm;
+  event.step = what.step;
   event.where = what.where;
   if (which & Event::kIssued) {
     event.scalar_cycles = static_cast<float>(scalar_cycles_);
@@ -267,6 +269,7 @@ void Core::record_gm(const Issue& what, const Access& access) {
   one.number = queues_->number(what.pipe);
   one.pipe = what.pipe;
   one.instruction = what.instruction;
+  one.step = what.step;
   one.where = what.where;
   record_.gm.push_back(one);
 }
@@ -317,7 +320,8 @@ void Core::fail(Check check, std::string text, const Issue& what) {
   // An instruction that has started is the last of its pipe; one that is refused earlier would be the next.
   const Place last = queues_->place(what.pipe, queues_->number(what.pipe));
   const bool started = last.known && last.where == what.where && last.instruction == what.instruction;
-  fault.at = {what.instruction, what.pipe, started ? last.number : queues_->next_number(what.pipe), what.where, true};
+  fault.at = {what.instruction, what.pipe, started ? last.number : queues_->next_number(what.pipe),
+              what.where,       what.step, true};
   fault.text = std::move(text);
   throw FaultError(fault);
 }

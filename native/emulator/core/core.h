@@ -112,7 +112,8 @@ class Core {
   void finish();  // end of the kernel: everything drained, every flag paired
 
   Registers registers;
-  std::string step;  // named by the kernel, for messages
+  std::string step;          // named by the kernel, for messages
+  uint32_t step_number = 0;  // likewise, of kernels that walk through steps
   const hj_target& target() const { return target_; }
   const Options& options() const { return options_; }
   int index() const { return index_; }

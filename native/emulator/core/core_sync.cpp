@@ -16,6 +16,7 @@ Issue flag_issue(Kind kind, Pipe from, Pipe to, int32_t event, const void* where
   what.to = to;
   what.event = event;
   what.where = where;
+  what.step = core().step_number;
   return what;
 }
 
@@ -63,6 +64,7 @@ void Core::pipe_barrier(Pipe pipe, bool all, const void* where) {
   what.pipe = all ? Pipe::S : pipe;
   what.event = all ? 1 : 0;
   what.where = where;
+  what.step = step_number;
   if (all && queues_->any_waiting()) {
     fail(Check::deadlock, "PipeBarrier<PIPE_ALL> never ends; " + queues_->waiting_text(), what);
   }
@@ -75,6 +77,7 @@ void Core::sync_all(const void* where) {
   what.instruction = Instruction::sync_all;
   what.pipe = Pipe::S;
   what.where = where;
+  what.step = step_number;
   if (queues_->any_waiting()) fail(Check::deadlock, "SyncAll never ends; " + queues_->waiting_text(), what);
   execute(what);
   queues_->drain_all();
@@ -95,6 +98,7 @@ void Core::scalar_access(Space space, const void* address, int64_t bytes, bool w
   what.instruction = write ? Instruction::scalar_store : Instruction::scalar_load;
   what.pipe = Pipe::S;
   what.where = where;
+  what.step = step_number;
   Access access;
   access.operand = write ? "SetValue" : "GetValue";
   access.space = space;

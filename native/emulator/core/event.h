@@ -30,7 +30,8 @@ struct Event {
   float scalar_cycles;  // S spent since its last event: masks, registers, loads
   uint32_t units;
   uint32_t bytes;
-  uint32_t gm;  // index of the core's first GmAccess of this instruction, kNoGm when it has none
+  uint32_t gm;    // index of the core's first GmAccess of this instruction, kNoGm when it has none
+  uint32_t step;  // number_step's
   const void* where;
 };
 
@@ -46,6 +47,7 @@ struct GmAccess {
   uint32_t number;  // instruction number on its pipe
   Pipe pipe;
   Instruction instruction;
+  uint32_t step;
   const void* where;
 };
 

@@ -28,6 +28,7 @@ std::string place_text(const Place& place) {
   if (place.number != 0) text += " instruction " + std::to_string(place.number);
   if (place.known) {
     text += std::string(" (") + name_of(place.instruction) + ")";
+    if (place.step != 0) text += " of step " + step_text(place.step);
     const std::string line = source_line(place.where);
     if (!line.empty()) text += " at " + line;
   }

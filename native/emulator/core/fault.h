@@ -17,6 +17,7 @@ struct Place {
   Pipe pipe = Pipe::S;
   uint64_t number = 0;          // of its pipe, from 1; 0: none
   const void* where = nullptr;  // return address into the kernel's code
+  uint32_t step = 0;            // number_step's, 0: none
   bool known = false;
 };
 
@@ -32,6 +33,12 @@ struct Fault {
 
 // "race: kernel k, core 0, MTE3 instruction 4 (copy_ubuf_to_gm) at add.cpp:31: ... \n  hint: ..."
 std::string describe(const Fault& fault);
+
+// "0/12" of a number that number_step has made.
+inline std::string step_text(uint32_t step) {
+  constexpr uint32_t kBits = 16;
+  return std::to_string(step >> kBits) + "/" + std::to_string((step & ((1U << kBits) - 1)) - 1);
+}
 
 // File and line of a return address, "" when the code has no debug information or no addr2line is there.
 std::string source_line(const void* where);

@@ -50,6 +50,7 @@ struct Issue {
   Pipe pipe;
   Kind kind = Kind::work;
   const void* where = nullptr;  // return address into the kernel's code: gives the source line
+  uint32_t step = 0;            // number_step's, as the instruction was issued
 
   // Kind::set and Kind::wait: the pair of pipes and the event id.
   Pipe from = Pipe::S;

@@ -24,7 +24,7 @@ std::string Queues::note_set(const Issue& set) {
            (before.empty() ? "" : " (first set at " + before + ")");
   }
   ++one.balance;
-  one.set = {set.instruction, set.pipe, next_number(set.pipe), set.where, true};
+  one.set = {set.instruction, set.pipe, next_number(set.pipe), set.where, set.step, true};
   return "";
 }
 
@@ -36,7 +36,7 @@ std::string Queues::note_wait(const Issue& wait) {
            (before.empty() ? "" : " (first wait at " + before + ")");
   }
   --one.balance;
-  one.wait = {wait.instruction, wait.pipe, next_number(wait.pipe), wait.where, true};
+  one.wait = {wait.instruction, wait.pipe, next_number(wait.pipe), wait.where, wait.step, true};
   return "";
 }
 
@@ -70,7 +70,7 @@ void Queues::start(const Issue& what, const Clock& issued) {
   if (p == index(Pipe::S)) clock_[p][p] = number;  // S itself runs one thing after another
   auto& log = log_[p];
   if (log.empty()) log.resize(kLog);
-  log[number % kLog] = {number, what.instruction, what.where};
+  log[number % kLog] = {number, what.instruction, what.where, what.step};
   if (what.kind == Kind::set) {
     Clock known = clock_[p];
     known[p] = number;
@@ -103,6 +103,7 @@ Place Queues::place(Pipe pipe, uint32_t number) const {
   if (!log.empty() && log[number % kLog].number == number) {
     place.instruction = log[number % kLog].instruction;
     place.where = log[number % kLog].where;
+    place.step = log[number % kLog].step;
     place.known = true;
   }
   return place;

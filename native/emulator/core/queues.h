@@ -70,6 +70,7 @@ class Queues {
     uint32_t number = 0;
     Instruction instruction{};
     const void* where = nullptr;
+    uint32_t step = 0;
   };
   static constexpr uint32_t kLog = 1024;
 

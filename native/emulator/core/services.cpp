@@ -33,6 +33,10 @@ void tensor_freed(Space space, int64_t offset, int64_t bytes) { core().tensor_fr
 void sync_all() { core().sync_all(HAJAX_WHERE()); }
 int64_t sync_alls() { return static_cast<int64_t>(core().counts().counts[static_cast<int>(Count::sync_alls)]); }
 void charge_scalar(double cycles) { core().charge_cycles(cycles); }
+void number_step(uint32_t program, uint32_t step) {
+  constexpr uint32_t kBits = 16;
+  core().step_number = program << kBits | ((step + 1) & ((1U << kBits) - 1));
+}
 void name_step(const char* step) { core().step = step == nullptr ? "" : step; }
 
 void kernel_fault(Check check, const char* text) { core().fail(check, text == nullptr ? "" : text, HAJAX_WHERE()); }

@@ -37,7 +37,10 @@ void tensor_freed(Space space, int64_t offset, int64_t bytes);
 void sync_all();                    // SyncAll between the cores of this launch
 int64_t sync_alls();                // how many of them this core has passed
 void charge_scalar(double cycles);  // scalar work that host C++ would hide
-void name_step(const char* step);   // "" ends it; named in messages and timelines
+void name_step(const char* step);   // "" ends it; named in messages
+// Step `step` of program `program` of a kernel that walks through steps: named with each instruction that it issues, in
+// messages and timelines. At most 65534 and 65535.
+void number_step(uint32_t program, uint32_t step);
 
 // Ends the kernel with an error of that check. The text says what, where, expected and got.
 [[noreturn]] void kernel_fault(Check check, const char* text);

@@ -17,6 +17,7 @@ inline Issue new_issue(Instruction instruction, const void* where) {
   what.instruction = instruction;
   what.pipe = pipe_of(instruction);
   what.where = where;
+  what.step = core().step_number;
   return what;
 }
 

@@ -37,6 +37,7 @@ Issue named(Instruction instruction, const void* where) {
   issue.instruction = instruction;
   issue.pipe = Pipe::V;
   issue.where = where;
+  issue.step = core().step_number;
   return issue;
 }
 

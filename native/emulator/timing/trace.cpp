@@ -3,6 +3,7 @@
 #include <charconv>
 #include <map>
 
+#include "native/emulator/core/fault.h"
 #include "native/emulator/core/lists.h"
 
 namespace hajax::emulator {
@@ -35,6 +36,7 @@ class Writer {
   void slice(size_t core, const Slice& one, const Event& event) {
     std::string args;
     if (one.number != 0) args += "\"number\":" + std::to_string(one.number);
+    if (one.number != 0 && event.step != 0) args += ",\"step\":" + quoted(step_text(event.step));
     if (one.what == Slice::What::work) {
       if (event.units != 0) args += ",\"units\":" + std::to_string(event.units);
       if (event.path != Path::none) {
