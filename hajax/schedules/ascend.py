@@ -30,6 +30,8 @@ class Form:
     """How a schedule lowers: `build(dims, constants, kind)`; whether two heads may go side by side and share a key head's rows.
 
     slot_bytes: what a map launch leaves for a head's chunk; None when the form has no such launches.
+
+    pipelined: steps are reordered so that stages overlap. carried: flags instead of a barrier order an iteration behind the last.
     """
 
     build: Callable[[Dims, Constants, Kind], Program]
@@ -37,6 +39,7 @@ class Form:
     shares_keys: bool
     slot_bytes: Callable[[Dims], int] | None
     pipelined: bool = True
+    carried: bool = False
 
 
 def schedule(
@@ -50,9 +53,7 @@ def schedule(
     weights = _weights(form, full, target, pairs)
     chunks = -(-(shape.tokens or 4096) // shape.sequences // CHUNK) or 1
     sequences = shape.batch * shape.sequences
-    mapping, mapped = map_to_cores(
-        sequences, shape.value_heads, shape.value_dim, chunks, target.ai_cores, weights, pairs=pairs
-    )
+    mapping, mapped = map_to_cores(sequences, shape.value_heads, shape.value_dim, chunks, target.ai_cores, weights, pairs=pairs)
     constants = Constants()
     variants = _variants(mapping)
     programs, more = [], []
@@ -70,9 +71,7 @@ def schedule(
     return Plan(version, mechanism, shape, target.fingerprint, name, made_of, (*notes, mapped, *more))
 
 
-def _through_passes(
-    form: Form, dims: Dims, constants: Constants, kind: Kind, target: NpuTarget
-) -> tuple[Program, list[Note]]:
+def _through_passes(form: Form, dims: Dims, constants: Constants, kind: Kind, target: NpuTarget) -> tuple[Program, list[Note]]:
     sizes = of_steps.Dims(dims.chunk, dims.key_dim)
     program = form.build(dims, constants, kind)
     notes = []
@@ -81,10 +80,10 @@ def _through_passes(
         notes.append(note)
     else:
         program = replace(program, body=unpipelined(program.body))
-    for step in (place_buffers, synchronise):
-        program, note = step(program, sizes, target)
-        notes.append(note)
-    return program, notes
+    program, note = place_buffers(program, sizes, target)
+    notes.append(note)
+    program, note = synchronise(program, sizes, target, carried=form.carried)
+    return program, [*notes, note]
 
 
 def _variants(mapping: Mapping) -> list[tuple[Kind, int, int]]:

@@ -23,7 +23,9 @@ def _form(mechanism: Mechanism) -> Form:
         raise ValueError(f"mechanism: schedule hajax has no lowering for separate erase and write strengths ({mechanism.name})")
     if mechanism.decay == "per_channel":
         if not mechanism.delta:
-            raise ValueError(f"mechanism: schedule hajax has no lowering for {mechanism.name}, a decay per channel without correction")
+            raise ValueError(
+                f"mechanism: schedule hajax has no lowering for {mechanism.name}, a decay per channel without correction"
+            )
         return _PER_CHANNEL
     return _SCALAR[mechanism.delta]
 
@@ -32,7 +34,7 @@ def _scalar(delta: bool) -> Form:
     def build(dims: Dims, constants: Constants, kind: Kind) -> Program:
         return cube_scalar.build(dims, constants, delta=delta, kind=kind)
 
-    return Form(build, pairs=True, shares_keys=True, slot_bytes=lambda dims: cube_scalar.slot_bytes(dims, delta))
+    return Form(build, pairs=True, shares_keys=True, slot_bytes=lambda dims: cube_scalar.slot_bytes(dims, delta), carried=True)
 
 
 def _per_channel(dims: Dims, constants: Constants, kind: Kind) -> Program:
@@ -40,5 +42,5 @@ def _per_channel(dims: Dims, constants: Constants, kind: Kind) -> Program:
     return cube_per_channel.build(dims, constants)
 
 
-_PER_CHANNEL = Form(_per_channel, pairs=False, shares_keys=False, slot_bytes=None)
+_PER_CHANNEL = Form(_per_channel, pairs=False, shares_keys=False, slot_bytes=None, carried=True)
 _SCALAR = {delta: _scalar(delta) for delta in (False, True)}

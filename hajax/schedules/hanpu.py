@@ -22,7 +22,9 @@ from hajax.targets import NpuTarget
 def schedule_hanpu(mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int) -> Plan:
     """rewrite -> order -> layouts -> mapping -> lowering -> pipeline -> buffers -> sync."""
     if mechanism.decay == "per_channel" or not mechanism.delta or mechanism.strengths != 1:
-        raise ValueError(f"mechanism: schedule hanpu has a lowering for gated_delta_rule and delta_rule, not for {mechanism.name}")
+        raise ValueError(
+            f"mechanism: schedule hanpu has a lowering for gated_delta_rule and delta_rule, not for {mechanism.name}"
+        )
     rewritten, notes = rewrite(graph.build(mechanism, CHUNK, shape.key_dim, shape.value_dim), HANPU_RULES)
     ordered, order_note = order(rewritten)
     chosen, layout_note = layouts(rewritten, ordered.names, target)
