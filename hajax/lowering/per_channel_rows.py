@@ -229,7 +229,7 @@ def place_level_rows(asm: Assembler) -> LevelRows:
     rows = parts_in_l1(asm, "level rows", 2 * count, kept=True)
     staged = asm.buffer("zeros:UB", "UB", 4 * count * HALF)
     vector(asm, "dup16", staged, repeats=8 * count, scalar=asm.scalar(0.0), label="zeros")
-    asm.emit("ub_to_l1", rows.high, staged, size=4 * count * FRACTAL, first=True, label="zeros")
+    asm.emit("ub_to_l1", rows.high, staged, size=4 * count * FRACTAL, label="zeros")
     return LevelRows(rows, asm.buffer("packed rows", "L1", count * HALF))
 
 
