@@ -7,7 +7,7 @@ column factor of A and P. Keys are kept times KEY_SCALE wherever they are scaled
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hajax.lowering.assembler import FULL, HALF, Assembler, Constants, Dims, at
+from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, Constants, Dims, at
 from hajax.lowering.system import System, lower_inverse, place_system, zero_above
 from hajax.lowering.tiles import TRANSPOSE, Matrix, Parts, load_parts, multiply, parts_in_l1, vector
 from hajax.lowering.vector_channel_rows import (
@@ -40,6 +40,7 @@ from hajax.lowering.vector_channel_scores import (
     place_scores,
 )
 from hajax.lowering.vector_state import (
+    READ_KEYS,
     Order,
     Read,
     Slice,
@@ -63,7 +64,7 @@ from hajax.lowering.vector_steps import (
     plain_values,
     store_output,
 )
-from hajax.lowering.vector_tiles import Layout, Tile, fetch, scale_rows, split_tile
+from hajax.lowering.vector_tiles import TO_DENSE, Layout, Tile, fetch, scale_rows, split_tile
 from hajax.plans.program import STATE, Operand, Program
 
 PIECE = 4
@@ -98,8 +99,12 @@ def build(
     """
     if dims.heads != 1 or dims.chunk != 64:
         raise ValueError(f"dims: expected 1 head and chunks of 64, got {dims.heads} and {dims.chunk}")
+    if piece < 1 or piece % READ_KEYS:
+        raise ValueError(f"piece: expected a multiple of {READ_KEYS}, got {piece}")
     asm = Assembler(dims, constants)
     chosen = layouts if isinstance(layouts, Layouts) else layouts_of(layouts or {})
+    if "dense" in (chosen.rows, chosen.scores):
+        raise ValueError("layouts: expected blocked rows and scores of a decay per channel, got dense ones")
     fractals = place_fractals(asm)
     gates = place_gates(asm)
     system = place_system(asm)
@@ -108,7 +113,7 @@ def build(
     pieces = pieces_of(asm, piece)
     levels = place_level_rows(asm, pieces)
     picked = place_picked(asm)
-    rows = place_rows(asm, "UB", versions=1)
+    rows = place_rows(asm, "L1", versions=1)
     form = _Form(
         asm, chosen, rows, system, gates, place_reads(asm, pieces), place_state(asm, chosen.state, KEY_SCALE, order), delta
     )
@@ -132,7 +137,6 @@ def _map(form: _Form, fractals: Fractals, levels: list[dict[int, LevelRows]], pi
     strengths, log_strengths = lower_strengths(asm, fractals, gates)
     lower_chunk_decay(asm, fractals, gates)
     scores = place_scores(asm, picked)
-    plain = lower_plain_scores(asm, scores, form.rows)
     for reads, near in zip(form.reads, levels, strict=True):
         sources = lower_sources(asm, form.rows, gates, reads.piece)
         lower_reads(asm, fractals, sources, log_strengths, reads)
@@ -140,7 +144,8 @@ def _map(form: _Form, fractals: Fractals, levels: list[dict[int, LevelRows]], pi
             lower_far_scores(asm, scores, lower_far_level(asm, fractals, sources, half), half)
         for half in NEAR:
             lower_near_level(asm, fractals, sources, near[half], half)
-            lower_near_scores(asm, scores, near[half], plain, half)
+            lower_near_scores(asm, scores, near[half], form.rows, half)
+        lower_plain_scores(asm, scores, form.rows, reads.piece)
     lower_triangles(asm, scores, strengths, form.system)
     if form.delta:
         lower_inverse(asm, fractals.shared, form.system)
@@ -160,7 +165,7 @@ def _advance(form: _Form, order: Order) -> None:
         split_state(form.state)
         if key:
             read_state(form.state, key)
-    x = _correct(form, key_read) if form.delta else plain_values(asm, form.rows.value, form.layouts.x)
+    x = _correct(form, key_read) if form.delta else plain_values(asm, _values(form, form.layouts.x), form.layouts.x)
     parts = parts_in_l1(asm, "x", rows * values)
     split_tile(asm, x, parts, label="x")
     right = right_parts(asm, parts, rows, values, "x")
@@ -194,9 +199,25 @@ def _correct(form: _Form, key_read: Operand) -> Tile:
     place, repeats = residual.place, residual.repeats
     scale = asm.scalar(-1 / (KEY_SCALE * form.state.scale))
     vector(asm, "muls32", place, place, repeats=repeats, scalar=scale, label="residual")
+    halves = _values(form, residual.layout)
     one = asm.scalar(1.0)
-    vector(asm, "axpy16", place, form.rows.value, repeats=repeats, strides=(8, 4, 0), scalar=one, label="residual")
+    vector(asm, "axpy16", place, halves, repeats=repeats, strides=(8, 4, 0), scalar=one, label="residual")
     return corrected(asm, form.system, residual, form.layouts.x)
+
+
+def _values(form: _Form, layout: Layout) -> Operand:
+    """A chunk's values from L1 to UB, when they are needed: rows take the room before."""
+    asm, columns = form.asm, form.asm.dims.values
+    column = asm.dims.rows * HALF
+    halves = asm.buffer("value halves:UB", "UB", columns * column)
+    if layout == "blocked":
+        asm.emit("l1_to_ub", halves, form.rows.value, size=columns * column // UNIT, label="value")
+    else:
+        for number in range(columns):
+            place, source = at(halves, number * UNIT), at(form.rows.value, number * column)
+            gap = columns - 1
+            asm.emit("l1_to_ub", place, source, count=asm.dims.chunk, size=1, p=(0, 0, gap, 0), label=f"value {TO_DENSE}")
+    return halves
 
 
 def _written(form: _Form, x: Parts) -> Operand:

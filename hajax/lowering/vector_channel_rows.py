@@ -81,7 +81,7 @@ def place_gates(asm: Assembler) -> Gates:
     raw = asm.buffer("strengths", "UB", asm.dims.chunk * 4, versions=2)
     diagonals = asm.buffer("strength diagonals:UB", "UB", 2 * rows * HALF, kept=True)
     vector(asm, "dup16", diagonals, repeats=4 * rows, scalar=asm.scalar(0.0), label="zeros")
-    return Gates(decays, raw, diagonals, asm.buffer("chunk decay", "UB", keys * FULL, versions=2))
+    return Gates(decays, raw, diagonals, asm.buffer("chunk decay", "UB", keys * FULL))
 
 
 def load_gates(asm: Assembler, gates: Gates) -> None:

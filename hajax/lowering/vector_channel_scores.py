@@ -7,9 +7,9 @@ counts. The diagonal is that of plain products.
 from dataclasses import dataclass
 
 from hajax.lowering.assembler import FULL, HALF, Assembler, at
-from hajax.lowering.system import System, rows_left
-from hajax.lowering.tiles import L0B_PIECE, Matrix, copy_out, load, load_parts, multiply, vector
-from hajax.lowering.vector_channel_rows import KEY_SCALE, NEAR, LevelRows
+from hajax.lowering.system import System
+from hajax.lowering.tiles import Matrix, copy_out, load, load_parts, multiply, vector
+from hajax.lowering.vector_channel_rows import KEY_SCALE, NEAR, LevelRows, Piece
 from hajax.lowering.vector_steps import Rows
 from hajax.lowering.vector_tiles import Tile, split_tile
 from hajax.plans.program import MAP, Operand
@@ -78,36 +78,41 @@ def lower_far_scores(asm: Assembler, scores: Scores, level: LevelRows, half: int
         )  # fmt: skip
 
 
-def lower_plain_scores(asm: Assembler, scores: Scores, rows: Rows) -> Operand:
-    """Map steps: queries and keys as they came, for the diagonal. Returns the keys in L0B, block after block."""
+def lower_plain_scores(asm: Assembler, scores: Scores, rows: Rows, piece: Piece) -> None:
+    """Map steps: queries and keys as they came, for the diagonal; what a piece adds."""
     asm.stage = MAP
-    blocks, keys = asm.dims.rows, asm.dims.keys
-    right = load(asm, "B", rows.key, count=blocks, size=keys, inner=blocks, group=1, label="K^T")
-    left = rows_left(asm, rows.query, "Q")
+    blocks, keys = asm.dims.rows, piece.keys
+    source = at(rows.query, piece.first * blocks * HALF)
+    left = load(asm, "A", source, count=blocks, size=keys, inner=blocks, group=1, label="Q")
     multiply(
-        asm, scores.near(asm, 0), left, right, count=blocks, k=keys, move_tile=1, move_left=keys, move_right=keys,
-        overwrite=True, label="diagonal",
+        asm, scores.near(asm, 0), left, _plain_keys(asm, rows, piece), count=blocks, k=keys, move_tile=1, move_left=keys,
+        move_right=keys, overwrite=piece.first == 0, label="diagonal",
     )  # fmt: skip
-    return right
 
 
-def lower_near_scores(asm: Assembler, scores: Scores, level: LevelRows, plain: Operand, half: int) -> None:
-    """Map steps: one halving inside blocks; what a piece adds. plain: all keys in L0B, for halves of one token."""
+def _plain_keys(asm: Assembler, rows: Rows, piece: Piece) -> Operand:
+    """In L0B, block after block."""
+    blocks = asm.dims.rows
+    source = at(rows.key, piece.first * blocks * HALF)
+    return load(asm, "B", source, count=blocks, size=piece.keys, inner=blocks, group=1, label="K^T")
+
+
+def lower_near_scores(asm: Assembler, scores: Scores, level: LevelRows, rows: Rows, half: int) -> None:
+    """Map steps: one halving inside blocks; what a piece adds. Halves of one token meet keys as they came."""
     asm.stage = MAP
-    rows, piece = asm.dims.rows, level.piece
-    step = rows if rows * piece.keys <= L0B_PIECE // 2 else rows // 2
-    for first in range(0, rows, step):
-        start, size = first * piece.keys, step * piece.keys
-        right: Matrix = at(plain, (first * asm.dims.keys + piece.first) * HALF)
-        if half != 1:
-            right = load_parts(asm, "B", level.keys.from_fractal(start), size=size, label="level rows")
-        for kind, parts in enumerate((level.keys, level.queries)):
-            left = load_parts(asm, "A", parts.from_fractal(start), size=size, label="level rows")
-            multiply(
-                asm, at(scores.near(asm, half, kind), first * FULL), left, right, count=step, k=piece.keys, move_tile=1,
-                move_left=piece.keys, move_right=asm.dims.keys if half == 1 else piece.keys, overwrite=piece.first == 0,
-                label=f"level {half}",
-            )  # fmt: skip
+    blocks, piece = asm.dims.rows, level.piece
+    count = blocks * piece.keys
+    right: Matrix
+    if half == 1:
+        right = _plain_keys(asm, rows, piece)
+    else:
+        right = load_parts(asm, "B", level.keys, size=count, label="level rows")
+    for kind, parts in enumerate((level.keys, level.queries)):
+        left = load_parts(asm, "A", parts, size=count, label="level rows")
+        multiply(
+            asm, scores.near(asm, half, kind), left, right, count=blocks, k=piece.keys, move_tile=1, move_left=piece.keys,
+            move_right=piece.keys, overwrite=piece.first == 0, label=f"level {half}",
+        )  # fmt: skip
 
 
 def lower_triangles(asm: Assembler, scores: Scores, strengths: Operand, system: System) -> None:
