@@ -4,6 +4,7 @@ x = A V + A2 (K S), A2 = -A diag(e^G);  o = diag(scale e^G) Q S + P x;  S <- e^G
 Numerics A5, with the decay e^G_C as a split diagonal operand instead of a scale carried beside the state.
 """
 
+import itertools
 from dataclasses import dataclass
 from typing import Literal
 
@@ -205,26 +206,26 @@ def _scale_inverse(
 
 
 def _readers(asm: Assembler, inputs: Inputs, key_head: int, delta: bool) -> list[Operand]:
-    """Keys (with delta) and queries below them as left operands, in halves of the key channels."""
+    """Keys (with delta) and queries below them as left operands, in quarters of the key channels."""
     asm.stage = STATE
     rows, keys = asm.dims.rows, asm.dims.keys
     tiles = [inputs.keys[key_head], inputs.queries[key_head]] if delta else [inputs.queries[key_head]]
-    halves = []
-    for start, size in _halves(keys):
+    quarters = []
+    for start, size in _quarters(keys):
         left = asm.buffer("K, Q:A", "L0A", len(tiles) * rows * size * HALF)
         for number, tile in enumerate(tiles):
             load(
                 asm, "A", at(tile, start * rows * HALF), count=rows, size=size, inner=rows, group=1,
                 target=at(left, number * rows * size * HALF), label="K, Q",
             )  # fmt: skip
-        halves.append(left)
-    return halves
+        quarters.append(left)
+    return quarters
 
 
-def _halves(blocks: int) -> list[tuple[int, int]]:
-    """First block and size of each half."""
-    first = (blocks + 1) // 2
-    return [(0, first), (first, blocks - first)] if blocks > 1 else [(0, 1)]
+def _quarters(blocks: int) -> list[tuple[int, int]]:
+    """First block and size of each quarter that is not empty."""
+    starts = [number * blocks // 4 for number in range(5)]
+    return [(start, end - start) for start, end in itertools.pairwise(starts) if end > start]
 
 
 def _advance(
@@ -246,7 +247,7 @@ def _advance(
     own = state.from_fractal(head * keys * values)
     height = 2 * rows if delta else rows
     tile = asm.buffer("K S, Q S", "L0C", height * values * FULL)  # [value block][row block]
-    for left, (start, size) in zip(lefts, _halves(keys), strict=True):
+    for left, (start, size) in zip(lefts, _quarters(keys), strict=True):
         piece = load_parts(
             asm, "B", own.from_fractal(start), count=size, size=values, inner=keys, group=1, flags=TRANSPOSE, label="S"
         )
