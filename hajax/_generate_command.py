@@ -13,6 +13,7 @@ import numpy as np
 
 from hajax import cache, models, report
 from hajax.ops._arguments import check_implementation
+from hajax.plans import Fused, Plan
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,10 +74,17 @@ def run(request: Request, on_text: Callable[[str], None] | None = None) -> dict[
         "prefill_seconds": done.prefill_seconds,
         "prefill_tokens_per_second": done.prefill_tokens_per_second,
         "decode_tokens_per_second": done.decode_tokens_per_second,
-        "implementation": "cpu" if model.plans() else "xla",
+        "implementation": _implementation(model.plans()),
         "plan": report.summary(prefill[0]) if prefill else None,
         "peak_rss_mib": _peak_rss_mib(),
     }
+
+
+def _implementation(plans: tuple[Plan, ...]) -> str:
+    """What the plans that were taken ran on; without any, plain jnp."""
+    if not plans:
+        return "xla"
+    return "cpu" if isinstance(plans[0].launch, Fused) else "sim"
 
 
 def _keep_programs() -> None:

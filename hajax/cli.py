@@ -66,7 +66,7 @@ def generate(
     seed: Annotated[int, typer.Option()] = 0,
     chat: Annotated[bool, typer.Option("--chat", help="Wrap the prompt as a user's message by the chat template.")] = False,
     dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16; the checkpoint's own when absent.")] = None,
-    implementation: Annotated[str | None, typer.Option(help="cpu or xla; the best that runs when absent.")] = None,
+    implementation: Annotated[str | None, typer.Option(help="cpu, xla or sim (the emulated Ascend chip); the best that runs when absent.")] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -133,7 +133,7 @@ def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
 @app.command()
 def check(
     case: Annotated[str, typer.Argument(help='For example "T=150 B=2 Hk=2 Hv=4 Dk=16 Dv=24 decay=mixed lengths=150,70".')],
-    implementation: Annotated[str | None, typer.Option(help="cpu or xla; both when absent.")] = None,
+    implementation: Annotated[str | None, typer.Option(help="cpu, xla or sim; cpu and xla when absent.")] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:

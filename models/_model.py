@@ -166,7 +166,7 @@ class Model:
     def _compile(self, name: str, jitted: Any, *arguments: Any) -> Any:
         varying = [argument for argument in arguments if argument is not self.params]
         shapes = tuple(np.shape(leaf) for leaf in jax.tree.leaves(varying))
-        key = (name, shapes, _options.chosen_implementation(self.implementation))  # `hajax.use` may have changed
+        key = (name, shapes, _options.chosen(self.implementation, None))  # `hajax.use` may have changed
         if key not in self._programs:
             self._programs[key] = jitted.lower(*arguments).compile()
         return self._programs[key]
