@@ -124,7 +124,7 @@ def build(
     _advance(form, order)
     _map(form, fractals, levels, picked)
     load_rows(asm, rows, chosen.residual if delta else chosen.x)
-    load_gates(asm, gates)
+    load_gates(asm, gates, pieces)
 
     asm.section = "finish"
     store_state(form.state)

@@ -10,10 +10,10 @@ import numpy as np
 
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
 from hajax.lowering.gates import LOWEST_DECAY, LOWEST_STRENGTH, Basics, build_diagonals, high_and_low, selector_fractals
-from hajax.lowering.per_channel_tiles import FRACTAL, scatter_halves, second_halves, write
+from hajax.lowering.per_channel_tiles import FRACTAL, Write, scatter_halves, second_halves, write
 from hajax.lowering.tiles import TRANSPOSE, Parts, copy_out, load, load_parts, multiply, parts_in_l1, vector
 from hajax.lowering.vector_steps import Rows, tensor
-from hajax.lowering.vector_tiles import Tile, split_tile, subtract
+from hajax.lowering.vector_tiles import subtract
 from hajax.plans.program import LOAD, MAP, Operand
 
 FAR, NEAR = (32, 16), (8, 4, 2, 1)  # tokens of a half: of halvings between blocks of 16 tokens, and inside them
@@ -65,6 +65,20 @@ def _sums(size: int, half: int) -> np.ndarray:
 
 
 @dataclass(frozen=True, slots=True)
+class Piece:
+    """Some key blocks of a chunk, which are scaled together."""
+
+    first: int
+    keys: int
+
+
+def pieces_of(asm: Assembler, most: int) -> list[Piece]:
+    """All key blocks."""
+    keys = asm.dims.keys
+    return [Piece(first, min(most, keys - first)) for first in range(0, keys, most)]
+
+
+@dataclass(frozen=True, slots=True)
 class Gates:
     """What outlives a stage: split decays in L1 as column blocks, raw strengths, diagonals with zeros beside what is written."""
 
@@ -84,15 +98,18 @@ def place_gates(asm: Assembler) -> Gates:
     return Gates(decays, raw, diagonals, asm.buffer("chunk decay", "UB", keys * FULL))
 
 
-def load_gates(asm: Assembler, gates: Gates) -> None:
+def load_gates(asm: Assembler, gates: Gates, pieces: list[Piece]) -> None:
     """Load steps: strengths; decays, split on the way to L1, as there is no room in UB to keep them."""
     asm.stage = LOAD
-    rows, keys = asm.dims.rows, asm.dims.keys
+    rows = asm.dims.rows
     asm.emit("gate_to_ub", gates.raw, p=(tensor("beta"), 0), label="beta")
-    staged = Tile(asm.buffer("decays:UB", "UB", rows * keys * FULL), rows, keys, "blocked")
-    asm.emit("rows_to_ub", staged.place, count=keys, p=(tensor("log_decay"), 0, 0, 1), label="decays")
-    vector(asm, "maxs32", staged.place, staged.place, repeats=staged.repeats, scalar=asm.scalar(LOWEST_DECAY), label="decays")
-    split_tile(asm, staged, gates.decays, label="decays")
+    for piece in pieces:
+        count = rows * piece.keys
+        staged = asm.buffer("decays:UB", "UB", count * FULL)
+        asm.emit("rows_to_ub", staged, count=piece.keys, p=(tensor("log_decay"), 0, piece.first, 1), label="decays")
+        vector(asm, "maxs32", staged, staged, repeats=4 * count, scalar=asm.scalar(LOWEST_DECAY), label="decays")
+        target = gates.decays.from_fractal(piece.first * rows)
+        _split_rows(asm, staged, count, (Write(target, count * FRACTAL),), "decays")
 
 
 def lower_strengths(asm: Assembler, fractals: Fractals, gates: Gates) -> tuple[Operand, Parts]:
@@ -124,20 +141,6 @@ def lower_chunk_decay(asm: Assembler, fractals: Fractals, gates: Gates) -> None:
     multiply(asm, tile, left, ones, m=keys, k=rows, overwrite=True, label="chunk decay")
     asm.emit("c_to_ub32", gates.chunk_decay, tile, size=keys, label="chunk decay")
     vector(asm, "exp32", gates.chunk_decay, gates.chunk_decay, repeats=4 * keys, label="chunk decay")
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Some key blocks of a chunk, which are scaled together."""
-
-    first: int
-    keys: int
-
-
-def pieces_of(asm: Assembler, most: int) -> list[Piece]:
-    """All key blocks."""
-    keys = asm.dims.keys
-    return [Piece(first, min(most, keys - first)) for first in range(0, keys, most)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +211,24 @@ def _exponents(asm: Assembler, fractals: Fractals, sources: Sources, name: str) 
     return tile
 
 
-def _factors(asm: Assembler, tile: Operand, count: int, name: str) -> Tile:
-    """exp of a tile of L0C."""
-    staged = copy_out(asm, tile, count, half=False, label=name)
+def _factors(asm: Assembler, tile: Operand, count: int, name: str, *, room: int = 0) -> Operand:
+    """exp of a tile of L0C in UB, with room for so many fractals behind it."""
+    staged = asm.buffer(f"{name}:UB", "UB", (count + room) * FULL)
+    asm.emit("c_to_ub32", staged, tile, size=count, label=name)
     vector(asm, "exp32", staged, staged, repeats=4 * count, label=name)
-    return Tile(staged, count, 1, "blocked")
+    return staged
+
+
+def _split_rows(asm: Assembler, rows: Operand, fractals: int, places: tuple[Write, ...], label: str) -> None:
+    """Both parts of scaled rows to their places; the rows are used up."""
+    for part in (0, 1):
+        name = f"{label} {'low' if part else 'high'}"
+        staged = asm.buffer(f"{name}:UB", "UB", fractals * HALF)
+        vector(asm, "to16", staged, rows, repeats=4 * fractals, strides=(4, 8, 0), label=name)
+        for place in places:
+            write(asm, staged, place, part, name)
+        if part == 0:
+            subtract(asm, rows, staged, 4 * fractals, label=f"{label} less its high part")
 
 
 def lower_reads(asm: Assembler, fractals: Fractals, sources: Sources, log_strengths: Parts, reads: Reads) -> None:
@@ -224,15 +240,15 @@ def lower_reads(asm: Assembler, fractals: Fractals, sources: Sources, log_streng
     ones = load(asm, "B", fractals.ones_in_l1, count=keys, label="ones")
     multiply(asm, tile, strengths, ones, count=rows, n=keys, move_tile=keys, move_left=1, label="end sums: ln beta")
     end = _factors(asm, tile, count, "end")
-    vector(asm, "mul32", end.place, end.place, sources.key, repeats=end.repeats, label="end rows")
-    split_tile(asm, end, reads.end, label="end rows")
+    vector(asm, "mul32", end, end, sources.key, repeats=4 * count, label="end rows")
+    _split_rows(asm, end, count, (Write(reads.end, count * FRACTAL),), "end rows")
 
     start = _factors(asm, _exponents(asm, fractals, sources, "start"), count, "start")
-    query = Tile(asm.buffer("start queries:UB", "UB", count * FULL), count, 1, "blocked")
-    vector(asm, "mul32", query.place, start.place, sources.query, repeats=start.repeats, label="start queries")
-    split_tile(asm, query, reads.start.from_fractal(count), label="start queries")
-    vector(asm, "mul32", start.place, start.place, sources.key, repeats=start.repeats, label="start keys")
-    split_tile(asm, start, reads.start, label="start keys")
+    queries = asm.buffer("start queries:UB", "UB", count * FULL)
+    vector(asm, "mul32", queries, start, sources.query, repeats=4 * count, label="start queries")
+    _split_rows(asm, queries, count, (Write(reads.start.from_fractal(count), count * FRACTAL),), "start queries")
+    vector(asm, "mul32", start, start, sources.key, repeats=4 * count, label="start keys")
+    _split_rows(asm, start, count, (Write(reads.start, count * FRACTAL),), "start keys")
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,18 +285,18 @@ def lower_far_level(asm: Assembler, fractals: Fractals, sources: Sources, half: 
     name = f"level {half}"
     parts = parts_in_l1(asm, f"{name} keys", count), parts_in_l1(asm, f"{name} queries", count // 2)
     level = LevelRows(sources.piece, *parts)
-    factors = _factors(asm, _exponents(asm, fractals, sources, str(half)), count, name)
-    queries = Tile(asm.buffer(f"{name} queries:UB", "UB", count // 2 * FULL), count // 2, 1, "blocked")
+    scaled = _factors(asm, _exponents(asm, fractals, sources, str(half)), count, name, room=count // 2)
     runs = [(rows // 2, rows // 2)] if half == 8 * rows else [(row, 1) for row in range(1, rows, 2)]
-    done = 0
+    done = count
     for row, height in runs:
         offset, size = row * keys * FULL, height * keys
-        moved = at(queries.place, done * FULL), at(factors.place, offset), at(sources.query, offset)
+        moved = at(scaled, done * FULL), at(scaled, offset), at(sources.query, offset)
         vector(asm, "mul32", *moved, repeats=4 * size, label=f"{name} queries")
         done += size
-    split_tile(asm, queries, level.queries, label=f"{name} queries")
-    vector(asm, "mul32", factors.place, factors.place, sources.key, repeats=factors.repeats, label=f"{name} keys")
-    split_tile(asm, factors, level.keys, label=f"{name} keys")
+    vector(asm, "mul32", scaled, scaled, sources.key, repeats=4 * count, label=f"{name} keys")
+    size = count * FRACTAL
+    places = Write(level.keys, size), Write(level.queries, size // 2, source=size)
+    _split_rows(asm, scaled, count + count // 2, places, f"{name} rows")
     return level
 
 
@@ -290,28 +306,21 @@ def lower_near_level(asm: Assembler, fractals: Fractals, sources: Sources, level
     count, name = sources.count(asm), f"level {half}"
     tile = asm.buffer(f"{name} exponents", "L0C", count * FULL)
     multiply(asm, tile, fractals.near[half], sources.decays, n=count, overwrite=True, label=f"{name} sums")
-    queries = asm.buffer(f"{name} queries:UB", "UB", count // 2 * FULL)
+    key, query = f"{name} keys", f"{name} queries"
     if half == 1:
+        first = count // 2
         exponents = copy_out(asm, tile, count, half=False, label=name)
-        packed = asm.buffer(f"{name} keys:UB", "UB", count // 2 * FULL)
-        second_halves(asm, "exp32", half, packed, exponents, label=name, fractals=count)
-        second_halves(asm, "mul32", half, queries, sources.query, packed, packed=True, label=f"{name} queries", fractals=count)
-        second_halves(asm, "mul32", half, packed, sources.key, packed, packed=True, label=f"{name} keys", fractals=count)
-        _split_halves(asm, packed, count, level.keys, half, f"{name} keys")
+        scaled = asm.buffer(f"{name} rows:UB", "UB", count * FULL)
+        behind = at(scaled, first * FULL)
+        second_halves(asm, "exp32", half, scaled, exponents, fractals=count, label=name)
+        second_halves(asm, "mul32", half, behind, sources.query, scaled, packed=True, fractals=count, label=query)
+        second_halves(asm, "mul32", half, scaled, sources.key, scaled, packed=True, fractals=count, label=key)
+        keys = scatter_halves(level.keys, half, count)
     else:
-        factors = _factors(asm, tile, count, name)
-        second_halves(asm, "mul32", half, queries, factors.place, sources.query, label=f"{name} queries", fractals=count)
-        vector(asm, "mul32", factors.place, factors.place, sources.key, repeats=factors.repeats, label=f"{name} keys")
-        split_tile(asm, factors, level.keys, label=f"{name} keys")
-    _split_halves(asm, queries, count, level.queries, half, f"{name} queries")
-
-
-def _split_halves(asm: Assembler, packed: Operand, count: int, target: Parts, half: int, label: str) -> None:
-    """Packed second halves, split, to their own rows."""
-    for part in (0, 1):
-        name = f"{label} {'low' if part else 'high'}"
-        staged = asm.buffer(f"{name}:UB", "UB", count // 2 * HALF)
-        vector(asm, "to16", staged, packed, repeats=2 * count, strides=(4, 8, 0), label=name)
-        write(asm, staged, scatter_halves(target, half, count), part, name)
-        if part == 0:
-            subtract(asm, packed, staged, 2 * count, label=f"{label} less its high part")
+        first = count
+        scaled = _factors(asm, tile, count, name, room=count // 2)
+        second_halves(asm, "mul32", half, at(scaled, first * FULL), scaled, sources.query, fractals=count, label=query)
+        vector(asm, "mul32", scaled, scaled, sources.key, repeats=4 * count, label=key)
+        keys = Write(level.keys, count * FRACTAL)
+    places = keys, scatter_halves(level.queries, half, count, source=first)
+    _split_rows(asm, scaled, first + count // 2, places, f"{name} rows")

@@ -1,4 +1,4 @@
-"""The vector form of a decay per channel: within the bounds of the study whatever its order and layouts, in one chip's memories."""
+"""The vector form of a decay per channel: within the bounds whatever its order and layouts, in one chip's memories."""
 
 import dataclasses
 
