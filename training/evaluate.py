@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--text", type=Path, help="text file (default: heldout.txt of the folder)")
     parser.add_argument("--window", type=int, default=512, help="tokens a window (default 512, as in training)")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"), help="compute dtype")
-    parser.add_argument("--implementation", choices=("cpu", "xla"), help="default: the best that runs here")
+    parser.add_argument("--implementation", choices=("cpu", "xla", "sim"), help="default: the best that runs here")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a sentence")
     arguments = parser.parse_args()
     import hajax
