@@ -21,12 +21,15 @@ DENSE = Layouts(residual="dense", x="dense", output="dense", state="dense")
 SMALL = "B=2 T=150 lengths=150,64 Hv=1 dtype=float16 op=kda"
 
 
-@pytest.mark.parametrize("keys", ["random", "repeated"])
 @pytest.mark.parametrize("decay", ["none", "weak", "usual", "strong", "mixed", "resets", "wide", "bounded"])
-def test_results_are_within_the_bounds(decay, keys):
-    lengths = "1,63,65,150" if keys == "random" else "64,128"
-    rows, tokens = (4, 150) if keys == "random" else (2, 128)
-    arrays = drawn(f"B={rows} T={tokens} lengths={lengths} Hv=1 Dk=128 Dv=128 dtype=float16 op=kda decay={decay} keys={keys}")
+def test_results_are_within_the_bounds(decay):
+    arrays = drawn(f"B=4 T=150 lengths=1,63,65,150 Hv=1 Dk=128 Dv=128 dtype=float16 op=kda decay={decay}")
+    assert_close(arrays, interpreted(arrays, build))
+
+
+@pytest.mark.parametrize("decay", ["none", "mixed"])
+def test_repeated_keys_are_within_the_bounds(decay):
+    arrays = drawn(f"{SMALL} Dk=128 Dv=128 decay={decay} keys=repeated")
     assert_close(arrays, interpreted(arrays, build))
 
 
@@ -38,12 +41,11 @@ def test_columns_may_be_shared_out():
         assert (part == of_all).all()
 
 
-@pytest.mark.parametrize("dims", ["Dk=128 Dv=128", "Dk=80 Dv=48"])
 @pytest.mark.parametrize(
     "switches", [{"layouts": DENSE}, {"order": "definition"}, {"order": "spilled", "layouts": DENSE}], ids=str
 )
-def test_neither_layouts_nor_orders_change_a_bit(switches, dims):
-    arrays = drawn(f"{SMALL} {dims}")
+def test_neither_layouts_nor_orders_change_a_bit(switches):
+    arrays = drawn(f"{SMALL} Dk=80 Dv=48")
     expected, got = interpreted(arrays, build), interpreted(arrays, build, **switches)
     assert all((a == b).all() for a, b in zip(expected, got, strict=True))
 

@@ -33,10 +33,15 @@ def built(**switches):
     return build(FULL, Constants(), **switches)
 
 
-@pytest.mark.parametrize("keys", ["random", "repeated"])
 @pytest.mark.parametrize("decay", ["none", "weak", "usual", "strong", "mixed", "resets"])
-def test_results_are_within_the_bounds(decay, keys):
-    arrays = drawn(f"B=6 T=256 lengths={EVERY} Hv=1 Dk=128 Dv=128 dtype=float16 decay={decay} keys={keys}")
+def test_results_are_within_the_bounds(decay):
+    arrays = drawn(f"B=6 T=256 lengths={EVERY} Hv=1 Dk=128 Dv=128 dtype=float16 decay={decay}")
+    assert_close(arrays, interpreted(arrays, build))
+
+
+@pytest.mark.parametrize("decay", ["none", "usual", "mixed"])
+def test_repeated_keys_are_within_the_bounds(decay):
+    arrays = drawn(f"B=2 T=150 lengths=150,64 Hv=1 Dk=128 Dv=128 dtype=float16 decay={decay} keys=repeated")
     assert_close(arrays, interpreted(arrays, build))
 
 
@@ -57,8 +62,9 @@ VARIANTS = [
 ]
 
 
-@pytest.mark.parametrize("dims", ["Dk=128 Dv=128", "Dk=80 Dv=48"])
-@pytest.mark.parametrize("switches", VARIANTS, ids=str)
+@pytest.mark.parametrize(
+    ("switches", "dims"), [*((one, "Dk=80 Dv=48") for one in VARIANTS), (VARIANTS[-1], "Dk=128 Dv=128")], ids=str
+)
 def test_neither_layouts_nor_orders_change_a_bit(switches, dims):
     arrays = drawn(f"{SMALL} {dims}")
     expected, got = interpreted(arrays, build), interpreted(arrays, build, **switches)
@@ -67,7 +73,7 @@ def test_neither_layouts_nor_orders_change_a_bit(switches, dims):
 
 @pytest.mark.parametrize("switches", [{}, {"layouts": DENSE, "order": "spilled"}], ids=str)
 def test_multiplied_keys_are_within_the_bounds(switches):
-    arrays = drawn(f"{SMALL} Dk=128 Dv=64 decay=mixed")
+    arrays = drawn(f"{SMALL} Dk=64 Dv=32 decay=mixed")
     assert_close(arrays, interpreted(arrays, build, reordered=False, **switches))
 
 
