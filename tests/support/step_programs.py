@@ -113,12 +113,28 @@ class Faulty(Exception):
 
 def walk(steps, program, *, odd=False, strict_ids=True):
     """Runs the steps of one section of a synchronised program in issue order; raises Faulty as the emulator would."""
+    walk_parts([(steps, odd)], program, strict_ids=strict_ids)
+
+
+def walk_item(program, iterations):
+    """Setup, so many iterations of a body that carries flags, and finish."""
+    bodies = [(program.body, number % 2 == 1) for number in range(iterations)]
+    walk_parts([(program.setup, None), *bodies, (program.finish, None)], program)
+
+
+def walk_parts(parts, program, *, strict_ids=True):
+    """Steps with the parity of their iteration, of parts that a barrier of all pipes sets apart from iterations: None."""
     named = {buffer.name: buffer for buffer in program.buffers}
     clocks = {p: dict.fromkeys(PIPES, -1) for p in PIPES}
     flags = {}  # up: clock of the set
     passed = {}  # by flag: (pipe, step) before which its last wait stood
     accesses = []  # (space, blocks of 32 bytes, write, pipe, step)
-    for number, step in enumerate(steps):
+    steps = []
+    for number, (step, odd, apart) in enumerate(in_turn(parts)):
+        steps.append(step)
+        if apart:
+            clocks = {p: dict.fromkeys(PIPES, number - 1) for p in PIPES}
+            passed.clear()
         mine = None if step.opcode == "sync" else pipe(step)
         for flag in step.waits:
             if mine not in (None, flag.target):
@@ -146,6 +162,15 @@ def walk(steps, program, *, odd=False, strict_ids=True):
             flags[flag] = clock
     if flags:
         raise Faulty(f"nobody takes {sorted(map(str, flags))}")
+
+
+def in_turn(parts):
+    """Steps, the parity of their iteration, and whether a barrier of all pipes is in front of them."""
+    before = None
+    for steps, odd in parts:
+        for at, step in enumerate(steps):
+            yield step, bool(odd), at == 0 and (odd is None or before is None)
+        before = odd
 
 
 def touch(number, step, mine, clock, named, program, accesses, odd):
