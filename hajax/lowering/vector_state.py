@@ -15,7 +15,7 @@ from hajax.lowering.vector_tiles import Layout, Tile, fetch, new_tile, split_til
 from hajax.plans.program import Operand
 
 # "definition": the state's update stands before what reads the state for the output, so that a second version of it exists, in
-# UB or, "spilled", in GM. "planned": it is last and in place.
+# UB or, "spilled", in GM: for items of whole heads, as all columns of a head share its slot. "planned": it is last and in place.
 Order = Literal["planned", "definition", "spilled"]
 SLICE = 32  # fractals of the state that are updated at a time; half as many where a window for spills takes room, too
 READ_KEYS = 4  # key blocks of the state that are in L0B at a time
