@@ -25,7 +25,7 @@ import _macs
 
 from hajax import plans, schedules
 from hajax.backends import npu as emulated
-from hajax.lowering import vector_scalar
+from hajax.lowering import vector_channel, vector_scalar, vector_state, vector_steps
 from hajax.lowering.assembler import Constants, Dims
 from hajax.mechanisms import MECHANISMS
 from hajax.plans.program import Program
@@ -33,7 +33,10 @@ from hajax.schedules import ascend
 from hajax.targets import NpuTarget
 
 CHUNK = 64
-DENSE = vector_scalar.Layouts(*["dense"] * len(dataclasses.fields(vector_scalar.Layouts)))
+FORMS = {"gdn": vector_scalar.build, "kda": vector_channel.build}
+DENSE = vector_steps.Layouts(*["dense"] * len(dataclasses.fields(vector_steps.Layouts)))
+# Rows and scores of a decay per channel have no Dense lowering.
+PLAIN = {"gdn": DENSE, "kda": dataclasses.replace(DENSE, rows="blocked", scores="blocked")}
 Maker = Callable[[_ascend.Heads, NpuTarget], plans.Plan]
 
 
@@ -53,25 +56,19 @@ def _shape(heads: _ascend.Heads) -> plans.Shape:
     )  # fmt: skip
 
 
-def _vector(order: vector_scalar.Order, layouts: vector_scalar.Layouts | None = None) -> Maker:
-    """The vector form with this order and these layouts, whole heads on cores."""
-
-    def build(dims: Dims, constants: Constants, kind: str) -> Program:
-        if kind != "whole":
-            raise ValueError("the vector form has no chunk-parallel launches")
-        return vector_scalar.build(dims, constants, order=order, layouts=layouts)
-
-    def slot(dims: Dims) -> int:
-        return vector_scalar.spill_bytes(dims) if order == "spilled" else 0
+def _vector(order: vector_state.Order) -> Maker:
+    """The vector form in this order, all chains Dense that can be, whole heads on cores."""
 
     def make(heads: _ascend.Heads, target: NpuTarget) -> plans.Plan:
-        if heads.mechanism != "gdn":
-            raise ValueError("the vector form has no lowering for a decay per channel")
-        form = ascend.Form(build, pairs=False, shares_keys=False, slot_bytes=lambda dims: 0)
+        def build(dims: Dims, constants: Constants, kind: str) -> Program:
+            assert kind == "whole"
+            return FORMS[heads.mechanism](dims, constants, order=order, layouts=PLAIN[heads.mechanism])
+
+        form = ascend.Form(build, pairs=False, shares_keys=False, slot_bytes=None)
         made = ascend.schedule("hanpu", MECHANISMS[_ascend.NAMES[heads.mechanism]], _shape(heads), target, 0, form)
         assert isinstance(made.launch, plans.Programs)
-        bytes_ = slot(Dims(CHUNK, heads.key_dim, heads.value_dim, 1, False))
-        return dataclasses.replace(made, launch=dataclasses.replace(made.launch, workspace_slot_bytes=bytes_))
+        slot = vector_state.spill_bytes(Dims(CHUNK, heads.key_dim, heads.value_dim, 1, False)) if order == "spilled" else 0
+        return dataclasses.replace(made, launch=dataclasses.replace(made.launch, workspace_slot_bytes=slot))
 
     return make
 
@@ -87,10 +84,10 @@ def _scheduled(name: str) -> Maker:
 
 VARIANTS = (
     Variant("none", _scheduled("chunk_head")),
-    Variant("mapping", _vector("spilled", DENSE)),
-    Variant("mapping, second state version in UB", _vector("definition", DENSE), beside=True),
-    Variant("mapping, order", _vector("planned", DENSE)),
-    Variant("mapping, order, layouts", _vector("planned")),
+    Variant("mapping", _vector("spilled")),
+    Variant("mapping, second state version in UB", _vector("definition"), beside=True),
+    Variant("mapping, order", _vector("planned")),
+    Variant("mapping, order, layouts", _scheduled("hanpu")),
     Variant("mapping, order, layouts, dataflow", _scheduled("hajax")),
 )
 

@@ -1,17 +1,20 @@
-"""Does the emulator catch broken kernels? Every single small fault in the worked kernels, one at a time.
+"""Does the emulator catch broken kernels? Single small faults, one at a time, in kernels and in what the fused kernel runs.
 
-    python benchmarks/mutations.py [--json] [--kernels vector_add,matmul,row_softmax] [--target ascend310p1] [--all]
+    python benchmarks/mutations.py [--json] [--kernels vector_add,...,plan] [--target ascend310p1] [--most 40] [--jobs 2] [--all]
 
-Kinds of faults: flag (each SetFlag and WaitFlag removed), barrier (each PipeBarrier removed), buffer (each InitBuffer 32 bytes
-smaller), offset (each tensor operand 16 bytes further on), repeat (each count one repeat more, and one fewer). A mutant is
-caught by a check of the emulator (it names kernel, line, core, pipe), or by its result, which differs from numpy's. One that is
-neither is a survivor: each is listed below with the reason why it is no fault, and an unexplained one makes the program fail.
+Worked kernels (vector_add, matmul, row_softmax), every fault: flag (each SetFlag and WaitFlag removed), barrier (each PipeBarrier
+removed), buffer (each InitBuffer 32 bytes smaller), offset (each tensor operand 16 bytes further on), repeat (each count one
+more or fewer). delta_rule: the fused kernel's source; _kernel_mutants.py lists its kinds. plan: the steps of a plan that it
+runs; _plan_mutants.py lists its kinds. Of these two at most --most of a kind, evenly spread; 0: all of them.
+A mutant is caught by a check of the emulator or of the host that reads the plan, or by its result. One that is neither is a
+survivor: each is listed with the reason why it is no fault, and an unexplained one makes the program fail.
 
 A row: kernel, kind, total, caught, by_check, by_result, survivors.
 """
 
 import argparse
 import ctypes
+import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -20,8 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import _harness
+import _kernel_mutants
 import _machine
 import _mutants
+import _plan_mutants
 import numpy as np
 
 from hajax.backends import sim
@@ -73,6 +78,19 @@ HARMLESS: dict[tuple[str, str], str] = {
 }
 
 
+# Of the fused kernel and its plans, by what was done to them: the same bits for every input, as the reason says.
+MORE = "does more than is needed, in room that nobody reads before it is written again"
+EQUAL: dict[str, tuple[tuple[str, str], ...]] = {"plan": (), "delta_rule": ()}
+FUSED = {"plan": _plan_mutants.judge, "delta_rule": _kernel_mutants.judge}
+
+
+def why_harmless(name: str, mutant: _mutants.Mutant) -> str | None:
+    """The reason why a survivor is as right as the kernel, if one is known."""
+    if name in PROBLEMS:
+        return HARMLESS.get((name, mutant.text))
+    return next((reason for pattern, reason in EQUAL[name] if re.search(pattern, f"{mutant.kind}: {mutant.text}")), None)
+
+
 def _differs(got: np.ndarray, expected: np.ndarray, tolerance: float) -> bool:
     if not np.isfinite(got).all():
         return True
@@ -109,12 +127,10 @@ def judge(name: str, target: str) -> list[tuple[_mutants.Mutant, str, str]]:
 
 def rows_of(name: str, judged: list[tuple[_mutants.Mutant, str, str]]) -> list[dict[str, Any]]:
     rows = []
-    for kind in ("flag", "barrier", "buffer", "offset", "repeat"):
+    for kind in dict.fromkeys(mutant.kind for mutant, _, _ in judged):
         verdicts = [verdict for mutant, verdict, _ in judged if mutant.kind == kind]
-        if not verdicts:
-            continue
         survivors = [
-            {"line": m.line, "mutant": m.text, "why_harmless": HARMLESS.get((name, m.text))}
+            {"line": m.line, "mutant": m.text, "why_harmless": why_harmless(name, m)}
             for m, verdict, _ in judged
             if m.kind == kind and verdict == "survivor"
         ]
@@ -135,26 +151,32 @@ def show(report: dict[str, Any]) -> None:
     for row in report["rows"]:
         for one in row["survivors"]:
             why = one["why_harmless"] or "UNEXPLAINED"
-            print(f"survivor: {row['kernel']}.cpp:{one['line']}: {one['mutant']}: {why}")
+            place = "step " if row["kernel"] == "plan" else "line "
+            print(f"survivor: {row['kernel']}, {place}{one['line']}: {one['mutant']}: {why}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--kernels", default=",".join(PROBLEMS))
+    parser.add_argument("--kernels", default=",".join((*PROBLEMS, *FUSED)))
     parser.add_argument("--target", default="ascend310p1")
+    parser.add_argument("--most", type=int, default=40, help="mutants of a kind, of delta_rule and plan; 0: all")
+    parser.add_argument("--jobs", type=int, default=_machine.usable_cpus(), help="mutants side by side, of delta_rule and plan")
     parser.add_argument("--all", action="store_true", help="list every mutant with what caught it, on standard error")
     options = parser.parse_args()
-    unknown = set(options.kernels.split(",")) - set(PROBLEMS)
+    unknown = set(options.kernels.split(",")) - {*PROBLEMS, *FUSED}
     if unknown:
-        parser.error(f"--kernels: expected some of {', '.join(PROBLEMS)}, got {', '.join(sorted(unknown))}")
+        parser.error(f"--kernels: expected some of {', '.join((*PROBLEMS, *FUSED))}, got {', '.join(sorted(unknown))}")
+    for name, least in (("most", 0), ("jobs", 1)):
+        if getattr(options, name) < least:
+            parser.error(f"--{name}: expected at least {least}, got {getattr(options, name)}")
     rows = []
     for name in options.kernels.split(","):
-        judged = judge(name, options.target)
+        judged = FUSED[name](options.most, options.jobs) if name in FUSED else judge(name, options.target)
         rows += rows_of(name, judged)
         if options.all:
             for mutant, verdict, evidence in judged:
-                print(f"{name}.cpp:{mutant.line}: {mutant.text} -> {verdict}: {evidence}", file=sys.stderr)
+                print(f"{name}:{mutant.line}: {mutant.kind}: {mutant.text} -> {verdict}: {evidence}", file=sys.stderr)
     report = {"machine": _machine.facts(), "rows": rows, "missing": []}
     _harness.publish(report, options.json, show)
     if any(one["why_harmless"] is None for row in rows for one in row["survivors"]):
