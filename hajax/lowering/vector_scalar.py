@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from hajax.lowering import gates
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, Constants, Dims, at
+from hajax.lowering.cube_scalar import Kind
+from hajax.lowering.exchange import exchanged_bytes, export, import_back, two_stages
 from hajax.lowering.system import Inputs, System, lower_inverse, place_system, zero_above
 from hajax.lowering.tiles import TRANSPOSE, Matrix, Parts, load, load_parts, multiply, parts_in_l1, vector
 from hajax.lowering.vector_gates import RowFactors, lower_row_factors, place_row_factors, place_sums
@@ -68,8 +70,9 @@ def build(
     order: Order = "planned",
     reordered: bool = True,
     state_scale: float = STATE_SCALE,
+    kind: Kind = "whole",
 ) -> Program:
-    """The program of one item of one head.
+    """The program of one item of one head. kind: as of cube_scalar.build, in the planned order.
 
     delta: whether the state corrects what is written to it. layouts: of each vector operator, or of chains. reordered False:
     A (diag(e^G) K) and A V first, then the state's read.
@@ -86,26 +89,43 @@ def build(
         zero_above(asm, system)
     rows = place_rows(asm, "UB" if reordered else "L1")
     factors = place_row_factors(asm)
-    form = _Form(asm, chosen, rows, system, factors, place_state(asm, chosen.state, state_scale, order), reordered, delta)
-    load_state(form.state)
+    shared = (system.triangles, system.inverse) if delta else (system.triangles,)
+    form = None
+    if kind != "map":
+        form = _Form(asm, chosen, rows, system, factors, place_state(asm, chosen.state, state_scale, order), reordered, delta)
+        load_state(form.state)
 
     asm.section = "body"  # the state of chunk c before the loads of chunk c + 2, which take the same versions
     asm.stage = STATE
-    _advance(form, order)
+    if form is not None:
+        _advance(form, order)
     in_l1 = gates.lower_diagonals(asm, raw, diagonals)
-    right = load(asm, "B", in_l1, size=4 * dims.rows, flags=TRANSPOSE, label="gate diagonals")
-    _, ratios = gates.lower_ratios(asm, basics, right)
-    read_scale = -1 / state_scale if reordered else -KEY_SCALE
-    lower_row_factors(asm, basics, sums, in_l1, factors, state_scale=state_scale, read_scale=read_scale)
-    lower_vector_scores(asm, Inputs((rows.key,), (rows.query,), ()), ratios, system, chosen.scores, delta=delta)
-    if delta:
-        lower_inverse(asm, basics, system)
-    load_rows(asm, rows, chosen.residual if delta else chosen.x)
+    if form is not None:
+        read_scale = -1 / state_scale if reordered else -KEY_SCALE
+        lower_row_factors(asm, basics, sums, in_l1, factors, state_scale=state_scale, read_scale=read_scale)
+    if kind != "state":
+        right = load(asm, "B", in_l1, size=4 * dims.rows, flags=TRANSPOSE, label="gate diagonals")
+        _, ratios = gates.lower_ratios(asm, basics, right)
+        lower_vector_scores(asm, Inputs((rows.key,), (rows.query,), ()), ratios, system, chosen.scores, delta=delta)
+        if delta:
+            lower_inverse(asm, basics, system)
+    if kind == "map":
+        export(asm, shared)
+    if kind == "state":
+        import_back(asm, shared)
+    load_rows(asm, rows, chosen.residual if delta else chosen.x, values=form is not None)
     gates.load_gates(asm, raw)
 
     asm.section = "finish"
-    store_state(form.state)
-    return asm.program()
+    if form is not None:
+        store_state(form.state)
+    return two_stages(asm.program()) if kind == "map" else asm.program()
+
+
+def slot_bytes(dims: Dims, delta: bool) -> int:
+    """Bytes of a head's chunk that a map launch leaves."""
+    system = place_system(Assembler(Dims(dims.chunk, dims.key_dim, dims.columns, 1, False), Constants()))
+    return exchanged_bytes((system.triangles, system.inverse) if delta else (system.triangles,))
 
 
 def _advance(form: _Form, order: Order) -> None:

@@ -34,6 +34,8 @@ class Layouts:
     state: Layout = "blocked"
 
 
+DENSE = Layouts("dense", "dense", "dense", "dense", "dense", "dense")
+
 # The operators of the graph (passes.layouts) that make up a chain.
 CHAINS: Mapping[str, tuple[str, ...]] = {
     "rows": ("decays", "key_rows", "query_rows", "split_k_start", "split_k_end", "split_q_start"),
@@ -79,11 +81,13 @@ def place_rows(asm: Assembler, value_in: str, versions: int = 2) -> Rows:
     return Rows(key, query, asm.buffer("value", value_in, dims.rows * dims.values * HALF, versions=2), value_in)
 
 
-def load_rows(asm: Assembler, rows: Rows, layout: Layout) -> None:
+def load_rows(asm: Assembler, rows: Rows, layout: Layout, *, values: bool = True) -> None:
     """Load steps. layout: of values in UB."""
     asm.stage = LOAD
     for name, tile in (("key", rows.key), ("query", rows.query)):
         asm.emit("rows_to_l1", tile, count=asm.dims.keys, p=(tensor(name), 0, 0), label=name)
+    if not values:
+        return
     opcode, more = ("rows_to_ub", (int(layout == "blocked"),)) if rows.value_in == "UB" else ("rows_to_l1", ())
     asm.emit(opcode, rows.value, count=asm.dims.values, p=(tensor("value"), 0, 0, *more), label="value")
 

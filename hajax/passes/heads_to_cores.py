@@ -77,9 +77,17 @@ class Mapping:
 
 
 def map_to_cores(
-    sequences: int, value_heads: int, value_dim: int, chunks: int, cores: int, weights: Weights, *, pairs: bool = True
+    sequences: int,
+    value_heads: int,
+    value_dim: int,
+    chunks: int,
+    cores: int,
+    weights: Weights,
+    *,
+    pairs: bool = True,
+    family: Family | None = None,
 ) -> tuple[Mapping, Note]:
-    """The mapping with the smallest makespan; of equals the one with fewer launches and pieces."""
+    """The mapping with the smallest makespan, of one family if it is named; of equals the one with fewer launches and pieces."""
     for name, size in (("sequences", sequences), ("value_heads", value_heads), ("chunks", chunks), ("cores", cores)):
         if size < 1:
             raise ValueError(f"{name}: expected at least 1, got {size}")
@@ -94,7 +102,8 @@ def map_to_cores(
             best[candidate.family] = candidate
         if candidate.makespan <= GOOD * bound and len(best) == len(get_args(Family)):
             break
-    winner = min(best.values(), key=lambda c: (round(c.makespan / bound, 6), len(c.launches), sum(map(len, c.launches))))
+    wanted = best if family is None else {family: best[family]}
+    winner = min(wanted.values(), key=lambda c: (round(c.makespan / bound, 6), len(c.launches), sum(map(len, c.launches))))
     alternatives = tuple((family, candidate.makespan) for family, candidate in best.items())
     launches = _launches(problem, winner)
     work = sum(piece_cycles(weights, piece, value_dim) for launch in launches for core in launch for piece in core)

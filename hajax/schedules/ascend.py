@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from hajax.lowering.assembler import Assembler, Constants, Dims
 from hajax.mechanisms import Mechanism
 from hajax.passes.dependencies import unpipelined
-from hajax.passes.heads_to_cores import Kind, Mapping, Piece, Weights, map_to_cores
+from hajax.passes.heads_to_cores import Family, Kind, Mapping, Piece, Weights, map_to_cores
 from hajax.passes.pipeline import pipeline
 from hajax.passes.place_buffers import DoesNotFit, place_buffers
 from hajax.passes.step_cost import step_cost
@@ -29,7 +29,8 @@ NEVER = 1e12  # bytes that no mapping would move between launches
 class Form:
     """How a schedule lowers: `build(dims, constants, kind)`; whether two heads may go side by side and share a key head's rows.
 
-    slot_bytes: what a map launch leaves for a head's chunk; None when the form has no such launches.
+    slot_bytes: what a map launch leaves for a head's chunk; None when the form has no such launches. family: the only kind of
+    mapping that is wanted; None: whichever ends first.
 
     pipelined: steps are reordered so that stages overlap. carried: flags instead of a barrier order an iteration behind the last.
     """
@@ -40,6 +41,7 @@ class Form:
     slot_bytes: Callable[[Dims], int] | None
     pipelined: bool = True
     carried: bool = False
+    family: Family | None = None
 
 
 def schedule(
@@ -53,7 +55,7 @@ def schedule(
     weights = _weights(form, full, target, pairs)
     chunks = -(-(shape.tokens or 4096) // shape.sequences // CHUNK) or 1
     sequences = shape.batch * shape.sequences
-    mapping, mapped = map_to_cores(sequences, shape.value_heads, shape.value_dim, chunks, target.ai_cores, weights, pairs=pairs)
+    mapping, mapped = map_to_cores(sequences, shape.value_heads, shape.value_dim, chunks, target.ai_cores, weights, pairs=pairs, family=form.family)
     constants = Constants()
     variants = _variants(mapping)
     programs, more = [], []
