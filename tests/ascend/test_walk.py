@@ -9,8 +9,10 @@ from steps import ALL_LANES, FREE, UB, alternating, flag, plan, program, step, s
 
 from hajax import abi
 from hajax.backends import npu
+from hajax.backends.library import LibraryError
 
 TENSOR = abi.table("tensors")
+CARRIES = abi.constant("HJ_CARRIES_FLAGS")
 CHUNK = 16
 SHAPE = {"key_heads": 1, "value_heads": 4, "key_dim": 16, "value_dim": 32}
 APART = 8 << 10
@@ -59,6 +61,64 @@ def test_a_stage_runs_once_for_every_chunk(tokens, stages, stage_in, stage_out):
     assert run.counts["copy_ubuf_to_gm"] == chunks
     # A section ends with a barrier of all pipes: setup, the iterations, finish.
     assert run.counts["pipe_barrier"] == chunks + stages - 1 + 2
+
+
+@pytest.mark.parametrize("tokens", [1, 16, 17, 100])
+@pytest.mark.parametrize("specialised", [False, True])
+def test_flags_are_carried_from_iteration_to_iteration_without_a_barrier(tokens, specialised):
+    setup, body, finish = copy_values(1, 1)
+    made = plan([program(setup, body, finish, columns=32, stages=2 | CARRIES)], chunk=CHUNK, **SHAPE)
+    arrays = steps.call(tokens, **SHAPE)
+    output, _, (run,) = npu.execute(made, arrays, scale=1.0, specialised=specialised)
+    assert (output[0, :, 0] == arrays["value"][0, :, 0]).all()
+    assert run.counts["pipe_barrier"] == 3  # behind setup, behind the last iteration, behind finish
+    assert npu.execute(made, arrays, scale=1.0)[0].tobytes() == output.tobytes()
+
+
+def test_items_of_programs_that_carry_flags_follow_one_another():
+    setup, body, finish = copy_values()
+    programs = [program(setup, body, finish, columns=32, stages=1 | carries) for carries in (CARRIES, 0)]
+    for order in ((0, 0, 0, 0), (0, 1, 0, 1), (1, 0, 0, 1)):
+        items = [(which, 0, head, 0, 0, -1) for head, which in enumerate(order)]
+        output, _, _, arrays = execute(programs, 50, items=items)
+        assert (output == arrays["value"]).all()
+
+
+@pytest.mark.parametrize("specialised", [False, True])
+def test_without_the_flag_that_its_buffer_is_free_the_next_iteration_is_a_race(specialised):
+    setup, body, finish = copy_values()
+    ready = flag("MTE2_MTE3", 3)
+    loose = [
+        step("rows_to_ub", dst=FREE, count=2, p=rows("value"), set=[ready]),
+        step("rows_from_ub", src0=FREE, count=2, p=rows("output"), wait=[ready]),
+    ]
+    arrays = steps.call(50, **SHAPE)
+
+    def run(stages, body=loose, setup=(), finish=()):
+        made = plan([program(setup, body, finish, columns=32, stages=stages)], chunk=CHUNK, **SHAPE)
+        return npu.execute(made, arrays, scale=1.0, specialised=specialised)[0]
+
+    assert (run(1)[0, :, 0] == arrays["value"][0, :, 0]).all()  # a barrier parts its iterations
+    with pytest.raises(npu.SimFault) as caught:
+        run(1 | CARRIES)
+    assert caught.value.check == "race"
+    assert (run(1 | CARRIES, body, setup, finish)[0, :, 0] == arrays["value"][0, :, 0]).all()
+
+
+def test_a_carried_flag_without_either_end_is_refused():
+    setup, body, finish = copy_values()
+    for sections, message in (
+        (((), body, finish), r"steps\[0\] \(rows_to_ub\)\.wait\[0\]: expected a flag that has been set, got MTE3_MTE2 3"),
+        ((setup, body, ()), r"programs\[0\]\.finish: expected a wait for each flag, got MTE3_MTE2 3 left set"),
+    ):
+        with pytest.raises(LibraryError, match=message):
+            execute([program(*sections, columns=32, stages=1 | CARRIES)], 20)
+
+
+@pytest.mark.parametrize("stages", [CARRIES, CARRIES | 4, 2 * CARRIES | 1, CARRIES - 1])
+def test_other_bits_of_stages_are_refused(stages):
+    with pytest.raises(LibraryError, match=r"programs\[0\]\.stages: expected 1\.\.3"):
+        execute([program((), [sync()], columns=32, stages=stages)], 5)
 
 
 @pytest.mark.parametrize("tokens", [1, 16, 17, 32, 33, 100])
