@@ -8,7 +8,6 @@ are divided by it. Thus x and P are as they should be, and so are scores: produc
 from hajax import abi
 from hajax.lowering.assembler import FULL, HALF, Assembler, Constants, Dims, at
 from hajax.lowering.per_channel_gates import (
-    LEVELS,
     Fractals,
     GateBuffers,
     load_gates,
@@ -28,6 +27,7 @@ from hajax.lowering.per_channel_rows import (
     lower_level_rows,
     lower_middle_rows,
     lower_prefix_rows,
+    lower_rows,
     lower_suffix_rows,
     place_block_rows,
     place_desk,
@@ -88,7 +88,7 @@ def build(dims: Dims, constants: Constants, *, state_scale: float = STATE_SCALE)
     tiles = place_tiles(asm)
     pick_inside(asm, fractals, tiles, gates.zeros, strength_columns(asm, fractals, gates.strengths), state_scale)
     split_triangles(asm, fractals, tiles, system.triangles, scores)
-    lower_inverse(asm, fractals.shared, system, stage=STATE)
+    lower_inverse(asm, fractals, system, stage=STATE)
     for head, state in enumerate(states):
         own_scores = scores.from_fractal(head * dims.rows * dims.rows)
         _advance(asm, fractals, inputs, system, own_scores, gates.chunk_decays[head], reads[head], state, head)
@@ -117,23 +117,28 @@ def _map(
     reads: Reads,
     head: int,
 ) -> None:
-    """Rows and scores of a head."""
-    factors = lower_block_factors(asm, fractals, gates, desk.rows, head)
-    lower_exponents(asm, desk, gates.decays[head], fractals.suffix)
-    lower_suffix_rows(asm, fractals, desk, inputs, gates.strengths, blocks, reads, head)
-    lower_exponents(asm, desk, gates.decays[head], fractals.prefix)
-    lower_prefix_rows(asm, fractals, desk, inputs, blocks, reads, head)
-    lower_diagonal(asm, tiles, inputs, head)
-    for half in reversed(LEVELS):
+    """Rows and scores of a head. What whole blocks' factors take on the cube lies between halvings for the vector unit."""
+
+    def halving(half: int) -> None:
         lower_exponents(asm, desk, gates.decays[head], fractals.levels[half])
         lower_level_rows(asm, fractals, desk, level, half)
         lower_inside(asm, tiles, level, inputs, half, head)
-        if half == 1:
-            near = lower_middle_rows(asm, fractals, desk.tile, factors, blocks, reads)
-            lower_near_blocks(asm, tiles, near, blocks, head)
-        if half == 2:
-            late = lower_far_rows(asm, fractals, desk.tile, factors, blocks, reads)
-            lower_far_blocks(asm, tiles, late, blocks, head)
+
+    factors = lower_block_factors(asm, fractals, gates, desk.rows, head)
+    lower_exponents(asm, desk, gates.decays[head], fractals.suffix)
+    lower_suffix_rows(asm, fractals, desk, inputs, gates.strengths, blocks, reads, head)
+    lower_rows(asm, fractals, desk, inputs, head)
+    lower_diagonal(asm, tiles, inputs, head)
+    halving(8)
+    halving(2)
+    lower_exponents(asm, desk, gates.decays[head], fractals.prefix)
+    lower_prefix_rows(asm, fractals, desk, blocks, reads)
+    near = lower_middle_rows(asm, fractals, desk.tile, factors, blocks, reads)
+    lower_near_blocks(asm, tiles, near, blocks, head)
+    halving(1)
+    lower_far_rows(asm, fractals, desk.tile, factors, blocks, reads)
+    lower_far_blocks(asm, tiles, blocks, head)
+    halving(4)
 
 
 def _tensor(name: str) -> int:
@@ -204,15 +209,14 @@ def _advance(
     between = parts_in_l1(asm, "error", count)
     split(asm, fractals.negative, error, whole(between, count), label="error")
 
-    square = {"m": rows, "n": values, "k": rows}
     inverse = load_parts(asm, "A", system.inverse.from_fractal(head * inverse_pitch(asm)), size=rows * rows, label="A")
     tile = asm.buffer("x", "L0C", count * FULL)
-    multiply(asm, tile, inverse, _right(asm, between, "error"), overwrite=True, label="x", **square)
+    multiply(asm, tile, inverse, _right(asm, between, "error"), m=rows, n=values, k=rows, overwrite=True, label="x")
     between = parts_in_l1(asm, "x", count)
     split(asm, fractals.negative, tile, whole(between, count), label="x")
     corrected = _right(asm, between, "x")
     left = load_parts(asm, "A", scores, size=rows * rows, label="P")
-    multiply(asm, output, left, corrected, label="P x", **square)
+    multiply(asm, output, left, corrected, m=rows, n=values, k=rows, label="P x")
     staged = copy_out(asm, output, count, half=True, label="output")
     asm.emit("rows_from_ub", src0=staged, count=values, p=(_tensor("output"), head, 0, 1, 0, 0, 0, 2), label="output")
     update = _update(asm, reads.end, chunk_decay, corrected, state)
@@ -232,8 +236,8 @@ def _read(asm: Assembler, start: Parts, state: Parts, error: Operand, output: Op
         size = min(4, keys - first)
         piece = load_parts(asm, "B", state.from_fractal(first * values), size=size * values, flags=TRANSPOSE, label="S")
         for kind, tile, label in ((0, error, "K S"), (1, output, "Q S")):
-            source = start.from_fractal(kind * rows * keys + first)
-            left = load_parts(asm, "A", source, count=rows, size=size, group=keys, label=label)
+            source = start.from_fractal((2 * first + kind) * rows)
+            left = load_parts(asm, "A", source, count=rows, size=size, inner=2 * rows, group=1, label=label)
             multiply(asm, tile, left, piece, m=rows, n=values, k=size, overwrite=first == 0, label=label)
 
 
@@ -241,7 +245,7 @@ def _update(asm: Assembler, end: Parts, chunk_decay: Parts, corrected: Parts, st
     """diag(e^G_C) S + (end rows)^T x in L0C, [key block][value block]."""
     rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
     tile = asm.buffer("next state", "L0C", keys * values * FULL)
-    left = load_parts(asm, "A", end, count=keys, size=rows, inner=keys, group=1, flags=TRANSPOSE, label="end rows^T")
+    left = load_parts(asm, "A", end, size=keys * rows, flags=TRANSPOSE, label="end rows^T")
     multiply(
         asm, tile, left, corrected, count=keys, n=values, k=rows, move_tile=values, move_left=rows, overwrite=True,
         label="end rows^T x",

@@ -10,7 +10,7 @@ import numpy as np
 
 from hajax import abi
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
-from hajax.lowering.gates import Basics, build_diagonals, high_and_low, selector_fractals
+from hajax.lowering.gates import build_diagonals, high_and_low, selector_fractals
 from hajax.lowering.per_channel_tiles import Write, Zeros, place_zeros, split_tile, write
 from hajax.lowering.tiles import (
     TRANSPOSE,
@@ -47,7 +47,7 @@ class Fractals:
     lower_sums: Operand  # rows 8 .. 15 are
     scale: Parts  # the call's scale over the state's, times the identity
     scale_lanes: Operand  # the call's scale in 64 lanes, in UB
-    shared: Basics  # what the inverse takes of these
+    selector: Operand  # in L1, see InverseFractals
 
 
 def place_fractals(asm: Assembler, state_scale: float) -> Fractals:
@@ -66,10 +66,19 @@ def place_fractals(asm: Assembler, state_scale: float) -> Fractals:
     load(asm, "A", at(source, 9 * HALF), size=len(left), target=at(target, HALF), label="basics")
     scale, lanes = _place_scale(asm, eye, state_scale)
     fractal = [at(target, number * HALF) for number in range(1 + len(left))]
-    shared = Basics(fractal[0], fractal[0], fractal[3], *[source] * 4, selector=at(source, HALF))
-    levels = dict(zip(LEVELS, fractal[5:9], strict=True))
     return Fractals(
-        fractal[0], fractal[1], fractal[3], fractal[4], levels, *fractal[9:12], fractal[11 + asm.dims.rows], scale, lanes, shared
+        negative=fractal[0],
+        ones=fractal[1],
+        prefix=fractal[3],
+        suffix=fractal[4],
+        levels=dict(zip(LEVELS, fractal[5:9], strict=True)),
+        left_keys=fractal[9],
+        identity=fractal[10],
+        upper_sums=fractal[11],
+        lower_sums=fractal[11 + asm.dims.rows],
+        scale=scale,
+        scale_lanes=lanes,
+        selector=at(source, HALF),
     )
 
 
@@ -200,8 +209,8 @@ def lower_block_factors(asm: Assembler, fractals: Fractals, buffers: GateBuffers
     asm.emit("ub_to_c32", tile, staged, size=pairs, label="block factors")
     between = parts_in_l1(asm, "block factors", pairs)
     halves = split_tile(
-        asm, fractals.negative, tile, pairs, (Write(between, pairs * HALF // UNIT, low=False),),
-        ((between.high, {"size": pairs}),), label="block factors",
+        asm, fractals.negative, tile, pairs, (Write(between, pairs * HALF // UNIT, low=False),), between.high,
+        label="block factors",
     )  # fmt: skip
     blocks = pairs * 2 * SLOTS
     diagonals = parts_in_l1(asm, "factor diagonals", blocks)

@@ -55,8 +55,8 @@ def lower_exponents(asm: Assembler, desk: Desk, decays: Parts, left: Operand) ->
 class Reads:
     """What the state stage reads of a head, in L1: minus keys then queries, from the chunk's start; strong keys to its end."""
 
-    start: Parts  # [minus K, Q][row block][key block]
-    end: Parts  # [row block][key block]
+    start: Parts  # [key block][minus K, Q][row block]
+    end: Parts  # [key block][row block]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,8 @@ class BlockRows:
 
     prefix: Parts
     suffix: Parts
-    second: Parts  # block 3's keys and queries from the start of block 2; keys of block 0 to the end of block 1; of block 1
+    passing: Operand  # high parts on their way
+    second: Parts  # keys of blocks 2 and 3 from the chunk's middle, the queries, strong keys of blocks 0 and 1 to it
 
 
 def place_block_rows(asm: Assembler) -> BlockRows:
@@ -74,7 +75,8 @@ def place_block_rows(asm: Assembler) -> BlockRows:
     return BlockRows(
         parts_in_l1(asm, "prefix rows", 2 * rows * keys),
         parts_in_l1(asm, "suffix rows", rows * keys),
-        parts_in_l1(asm, "second rows", 4 * keys),
+        asm.buffer("passing rows", "L1", 6 * keys * HALF),
+        parts_in_l1(asm, "second rows", 6 * keys),
     )
 
 
@@ -98,25 +100,28 @@ def lower_suffix_rows(
     size = keys * FRACTAL
     places = (
         Write(blocks.suffix, count * FRACTAL),
-        Write(blocks.second, size, source=size, start=3 * size),
-        Write(reads.end, size, source=3 * size, start=3 * size),
+        Write(blocks.second, size, source=size, start=5 * size),
+        _column(asm, reads.end, 3, rows, 3),
     )
     asm.emit("ub_to_c32", desk.tile, staged, size=count, label="suffix rows")
-    rest = ((blocks.suffix.high, {"size": count}),)
-    split_tile(asm, fractals.negative, desk.tile, count, places, rest, label="suffix rows")
+    split_tile(asm, fractals.negative, desk.tile, count, places, blocks.suffix.high, label="suffix rows")
 
 
-def lower_prefix_rows(
-    asm: Assembler, fractals: Fractals, desk: Desk, inputs: Inputs, blocks: BlockRows, reads: Reads, head: int
-) -> None:
-    """Map steps: keys and queries from the start of their block of 16 tokens. Fills the desk's rows."""
+def lower_rows(asm: Assembler, fractals: Fractals, desk: Desk, inputs: Inputs, head: int) -> None:
+    """Map steps: keys and queries of a head to the desk."""
     asm.stage = MAP
-    rows, keys, count = asm.dims.rows, asm.dims.keys, asm.dims.rows * asm.dims.keys
+    count = asm.dims.rows * asm.dims.keys
     source = _source(asm, inputs.keys, head, "K")
     multiply(asm, desk.tile, fractals.left_keys, source, n=count, overwrite=True, label="minus K")
     source = _source(asm, inputs.queries, head, "Q")
     multiply(asm, at(desk.tile, count * FULL), fractals.scale, source, n=count, overwrite=True, label="scale Q")
     asm.emit("c_to_ub32", desk.rows, desk.tile, size=2 * count, label="rows")
+
+
+def lower_prefix_rows(asm: Assembler, fractals: Fractals, desk: Desk, blocks: BlockRows, reads: Reads) -> None:
+    """Map steps: keys and queries from the start of their block of 16 tokens."""
+    asm.stage = MAP
+    rows, keys, count = asm.dims.rows, asm.dims.keys, asm.dims.rows * asm.dims.keys
     staged = desk.scaled
     asm.emit("c_to_ub32", staged, desk.exponents, size=count, label="prefix")
     vector(asm, "exp32", staged, staged, repeats=4 * count, label="prefix")
@@ -127,10 +132,11 @@ def lower_prefix_rows(
     size, gap = keys * FRACTAL, (rows - 1) * keys * FRACTAL
     places = (
         Write(blocks.prefix, 2 * count * FRACTAL),
-        Write(reads.start, size, count=2, source_gap=gap, target_gap=gap),
+        Write(blocks.second, size, count=2, source=2 * size, source_gap=gap, target_gap=size),
+        _column(asm, reads.start, 0, 2 * rows, 0),
+        _column(asm, reads.start, rows, 2 * rows, rows),
     )
-    rest = ((blocks.prefix.high, {"size": 2 * count}),)
-    split_tile(asm, fractals.negative, desk.tile, 2 * count, places, rest, label="prefix rows")
+    split_tile(asm, fractals.negative, desk.tile, 2 * count, places, blocks.prefix.high, label="prefix rows")
 
 
 def lower_middle_rows(
@@ -143,7 +149,7 @@ def lower_middle_rows(
     """
     asm.stage = MAP
     rows, keys = asm.dims.rows, asm.dims.keys
-    size, gap = keys * FRACTAL, (rows - 1) * keys * FRACTAL
+    size = keys * FRACTAL
     near = []
     right = _diagonals(asm, factors, BLOCK_0, 2, 1)
     for kind in (0, 1):
@@ -153,54 +159,44 @@ def lower_middle_rows(
     left = load_parts(asm, "A", blocks.suffix, count=2, size=keys, group=2 * keys, label="near rows")
     _scale(asm, at(tile, 4 * keys * FULL), left, _diagonals(asm, factors, BLOCK_1, 2, 1), "middle rows")
     places = (
-        Write(blocks.second, size, count=2, source=size, source_gap=size),
-        Write(blocks.second, size, source=4 * size, start=2 * size),
-        Write(reads.start, size, count=2, source_gap=size, start=size, target_gap=gap),
-        Write(reads.end, size, source=5 * size, start=2 * size),
+        Write(Parts(blocks.passing, 0), 6 * size, low=False),
+        Write(blocks.second, size, count=2, source=size, start=size, source_gap=size, target_gap=size),
+        Write(blocks.second, size, source=4 * size, start=4 * size),
+        _column(asm, reads.start, 0, 2 * rows, 1),
+        _column(asm, reads.start, 2, 2 * rows, rows + 1),
+        _column(asm, reads.end, 5, rows, 2),
     )
-    rest = (
-        (at(reads.start.high, keys * HALF), {"size": keys}),
-        (blocks.second.high, {"size": keys}),
-        (at(reads.start.high, (rows + 1) * keys * HALF), {"size": keys}),
-        (at(blocks.second.high, keys * HALF), {"size": 2 * keys}),
-        (at(reads.end.high, 2 * keys * HALF), {"size": keys}),
-    )
-    split_tile(asm, fractals.negative, tile, 6 * keys, places, rest, label="middle rows")
+    split_tile(asm, fractals.negative, tile, 6 * keys, places, blocks.passing, label="middle rows")
     return near
 
 
-def lower_far_rows(
-    asm: Assembler, fractals: Fractals, tile: Operand, factors: Parts, blocks: BlockRows, reads: Reads
-) -> list[Parts]:
-    """Map steps: blocks 2 and 3 from the chunk's start, 0 and 1 to its end.
+def _column(asm: Assembler, target: Parts, source: int, height: int, row: int) -> Write:
+    """Block `source` of a tile of [block][key block] to row block `row` of one of [key block][row block], `height` of them."""
+    keys = asm.dims.keys
+    return Write(
+        target, FRACTAL, count=keys, start=row * FRACTAL, source=source * keys * FRACTAL, target_gap=(height - 1) * FRACTAL
+    )
 
-    Returns the keys of blocks 2 and 3 from the chunk's middle in L0A, and the queries.
-    """
+
+def lower_far_rows(asm: Assembler, fractals: Fractals, tile: Operand, factors: Parts, blocks: BlockRows, reads: Reads) -> None:
+    """Map steps: blocks 2 and 3 from the chunk's start, 0 and 1 to its end: a product for all rows that share a factor."""
     asm.stage = MAP
-    rows, keys = asm.dims.rows, asm.dims.keys
-    half = 2 * keys * FRACTAL
-    right = _diagonals(asm, factors, UPPER, 2, 0)
-    late = []
-    for kind in (0, 1):
-        left = Parts(asm.buffer("late rows:A", "L0A", 4 * keys * HALF), 2 * keys)
-        source = blocks.prefix.from_fractal((2 + kind * rows) * keys)
-        load_parts(asm, "A", source, size=keys, target=left, label="late rows")
-        source = blocks.second.from_fractal(kind * keys)
-        load_parts(asm, "A", source, size=keys, target=left.from_fractal(keys), label="late rows")
-        _scale(asm, at(tile, 2 * kind * keys * FULL), left, right, "far rows")
-        late.append(left)
-    left = load_parts(asm, "A", blocks.second.from_fractal(2 * keys), size=2 * keys, label="late rows")
-    _scale(asm, at(tile, 4 * keys * FULL), left, _diagonals(asm, factors, LOWER, 2, 0), "far rows")
+    keys = asm.dims.keys
+    for start, height, slot in ((0, 4, UPPER), (4, 2, LOWER)):
+        left = load_parts(
+            asm, "A", blocks.second.from_fractal(start * keys), count=keys, size=height, inner=keys, group=1, label="late rows"
+        )
+        multiply(
+            asm, at(tile, start * keys * FULL), left, _diagonals(asm, factors, slot, 1, 0), count=keys, m=height,
+            move_tile=height, move_left=height, move_right=1, overwrite=True, label="far rows",
+        )  # fmt: skip
+    pair, chunk = 2 * FRACTAL, 4 * keys * FRACTAL
     places = (
-        Write(reads.start, half, count=2, start=half, target_gap=half),
-        Write(reads.end, half, source=2 * half),
+        Write(Parts(blocks.passing, 0), 6 * keys * FRACTAL, low=False),
+        Write(reads.start, pair, count=2 * keys, start=pair, target_gap=pair),
+        Write(reads.end, pair, count=keys, source=chunk, target_gap=pair),
     )
-    rest = (
-        (at(reads.start.high, 2 * keys * HALF), {"count": 2, "size": 2 * keys, "group": rows * keys}),
-        (reads.end.high, {"size": 2 * keys}),
-    )
-    split_tile(asm, fractals.negative, tile, 6 * keys, places, rest, label="far rows")
-    return late
+    split_tile(asm, fractals.negative, tile, 6 * keys, places, blocks.passing, label="far rows")
 
 
 def _diagonals(asm: Assembler, factors: Parts, slot: int, count: int, distance: int) -> Parts:
@@ -211,16 +207,16 @@ def _diagonals(asm: Assembler, factors: Parts, slot: int, count: int, distance: 
 
 def _scale(asm: Assembler, tile: Operand, left: Parts, right: Parts, label: str) -> None:
     """Rows of two blocks times diagonals."""
-    steps = {"count": 2 * asm.dims.keys, "move_tile": 1, "move_left": 1, "move_right": 1}
-    multiply(asm, tile, left, right, overwrite=True, label=label, **steps)
+    count = 2 * asm.dims.keys
+    multiply(asm, tile, left, right, count=count, move_tile=1, move_left=1, move_right=1, overwrite=True, label=label)
 
 
 @dataclass(frozen=True, slots=True)
 class LevelRows:
-    """Rows of one halving in L1, used again and again: keys, then queries, [row block][key block]; packed ones on their way."""
+    """Rows of one halving in L1, used again and again: keys, then queries, [row block][key block]; and those on their way."""
 
     rows: Parts
-    packed: Operand
+    passing: Operand
 
 
 def place_level_rows(asm: Assembler) -> LevelRows:
@@ -230,7 +226,7 @@ def place_level_rows(asm: Assembler) -> LevelRows:
     staged = asm.buffer("zeros:UB", "UB", 4 * count * HALF)
     vector(asm, "dup16", staged, repeats=8 * count, scalar=asm.scalar(0.0), label="zeros")
     asm.emit("ub_to_l1", rows.high, staged, size=4 * count * FRACTAL, label="zeros")
-    return LevelRows(rows, asm.buffer("packed rows", "L1", count * HALF))
+    return LevelRows(rows, asm.buffer("passing level rows", "L1", 3 * count // 2 * HALF))
 
 
 def lower_level_rows(asm: Assembler, fractals: Fractals, desk: Desk, level: LevelRows, half: int) -> None:
@@ -247,22 +243,18 @@ def lower_level_rows(asm: Assembler, fractals: Fractals, desk: Desk, level: Leve
         second_halves(asm, "exp32", half, staged, middle, fractals=count, label=name)
         second_halves(asm, "mul32", half, middle, query, staged, packed=True, fractals=count, label=f"{name} Q")
         second_halves(asm, "mul32", half, staged, key, staged, packed=True, fractals=count, label=f"{name} K")
-        total, first = count, 0
-        places = (
-            Write(Parts(level.packed, 0), count * FRACTAL, low=False),
-            scatter_halves(level.rows, half, 2 * count),
-        )
+        total = count
+        places: tuple[Write, ...] = (scatter_halves(level.rows, half, 2 * count),)
     else:
-        total, first = count + count // 2, count
+        total = count + count // 2
         asm.emit("c_to_ub32", staged, desk.exponents, size=count, label=name)
         vector(asm, "exp32", staged, staged, repeats=4 * count, label=name)
         second_halves(asm, "mul32", half, at(staged, count * FULL), query, staged, fractals=count, label=f"{name} Q")
         vector(asm, "mul32", staged, staged, key, repeats=4 * count, label=f"{name} K")
         places = (
             Write(level.rows, count * FRACTAL),
-            Write(Parts(level.packed, 0), count // 2 * FRACTAL, source=count * FRACTAL, low=False),
             scatter_halves(level.rows, half, count, start=count, source=count),
         )
-    rest = (((level.rows.high, {"size": first}),) if first else ()) + ((level.packed, {"size": total - first}),)
+    passing = Write(Parts(level.passing, 0), total * FRACTAL, low=False)
     asm.emit("ub_to_c32", desk.tile, staged, size=total, label=f"{name} rows")
-    split_tile(asm, fractals.negative, desk.tile, total, places, rest, label=f"{name} rows")
+    split_tile(asm, fractals.negative, desk.tile, total, (passing, *places), level.passing, label=f"{name} rows")

@@ -6,7 +6,7 @@ what counts on its way into one tile. The diagonal is that of plain products.
 
 from dataclasses import dataclass
 
-from hajax.lowering.assembler import FULL, HALF, Assembler, at
+from hajax.lowering.assembler import FULL, Assembler, at
 from hajax.lowering.per_channel_gates import LEVELS, Fractals, picked_bytes
 from hajax.lowering.per_channel_rows import BlockRows, LevelRows
 from hajax.lowering.per_channel_tiles import FRACTAL, Write, Zeros, split_tile
@@ -56,15 +56,16 @@ def lower_near_blocks(asm: Assembler, tiles: ScoreTiles, near: list[Parts], bloc
         )  # fmt: skip
 
 
-def lower_far_blocks(asm: Assembler, tiles: ScoreTiles, late: list[Parts], blocks: BlockRows, head: int) -> None:
-    """Map steps: blocks 2 and 3 against 0 and 1. late: keys and queries of blocks 2 and 3 in L0A."""
+def lower_far_blocks(asm: Assembler, tiles: ScoreTiles, blocks: BlockRows, head: int) -> None:
+    """Map steps: blocks 2 and 3 against 0 and 1."""
     asm.stage = MAP
     keys = asm.dims.keys
-    source = blocks.second.from_fractal(2 * keys)
+    source = blocks.second.from_fractal(4 * keys)
     right = load_parts(asm, "B", source, count=keys, size=2, inner=keys, group=1, label="rows to the middle")
     for kind in (0, 1):
+        left = load_parts(asm, "A", blocks.second.from_fractal(2 * kind * keys), size=2 * keys, label="rows from the middle")
         multiply(
-            asm, _triangle(asm, tiles, head, kind, 2, 0), late[kind], right, count=2, n=2, k=keys,
+            asm, _triangle(asm, tiles, head, kind, 2, 0), left, right, count=2, n=2, k=keys,
             move_tile=3, move_left=keys, overwrite=True, label="far blocks",
         )  # fmt: skip
 
@@ -95,17 +96,12 @@ def lower_inside(asm: Assembler, tiles: ScoreTiles, level: LevelRows, inputs: In
         right = _plain_columns(asm, inputs, head)
     else:
         right = load_parts(asm, "B", level.rows, size=count, label="level rows")
-    for first in range(0, rows, 2):
-        left = Parts(asm.buffer("level rows:A", "L0A", 8 * keys * HALF), 4 * keys)
-        for row in (0, 1):
-            source = level.rows.from_fractal((first + row) * keys)
-            target = left.from_fractal(2 * row * keys)
-            load_parts(asm, "A", source, count=2, size=keys, group=count, target=target, label="level rows")
-        tile = at(tiles.halving(asm, half, head), first * 2 * heads * FULL)
-        own = right.from_fractal(first * keys) if isinstance(right, Parts) else at(right, first * keys * HALF)
+    for kind in (0, 1):
+        left = load_parts(asm, "A", level.rows.from_fractal(kind * count), size=count, label="level rows")
+        tile = at(tiles.halving(asm, half, head), kind * FULL)
         multiply(
-            asm, tile, left, own, count=2, m=2, k=keys, move_tile=2 * heads, move_left=2 * keys, move_right=keys,
-            overwrite=True, label=f"level {half}",
+            asm, tile, left, right, count=rows, k=keys, move_tile=2 * heads, move_left=keys, move_right=keys, overwrite=True,
+            label=f"level {half}",
         )  # fmt: skip
 
 
@@ -182,5 +178,4 @@ def split_triangles(asm: Assembler, fractals: Fractals, tiles: ScoreTiles, syste
                 target_gap=rows * rows * FRACTAL - width,
             )
         )
-    rest = ((between.high, {"size": count}),)
-    split_tile(asm, fractals.negative, tiles.triangles, count, tuple(places), rest, label="triangles")
+    split_tile(asm, fractals.negative, tiles.triangles, count, tuple(places), between.high, label="triangles")

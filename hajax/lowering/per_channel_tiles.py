@@ -1,6 +1,5 @@
 """Splits of tiles whose parts go to several places of L1, down to single rows; and the rows of a group's second half, packed."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hajax.lowering.assembler import HALF, UNIT, ZERO_BYTES, Assembler, at
@@ -13,7 +12,7 @@ MOST_BLOCKS = 255
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Where a part goes from UB: `count` runs of `size` with gaps on both sides; all in 32 bytes. low: whether the low one does."""
+    """Where a part goes from UB: `count` runs of `size` with gaps on both sides, all in 32 bytes. low: the low part goes too."""
 
     target: Parts
     size: int
@@ -46,15 +45,12 @@ def write(asm: Assembler, staged: Operand, place: Write, part: int, label: str) 
         )
 
 
-Rest = tuple[tuple[Operand, Mapping[str, int]], ...]
-
-
 def split_tile(
-    asm: Assembler, negative: Operand, tile: Operand, fractals: int, places: tuple[Write, ...], rest: Rest, *, label: str
+    asm: Assembler, negative: Operand, tile: Operand, fractals: int, places: tuple[Write, ...], whole: Operand, *, label: str
 ) -> tuple[Operand, Operand]:
     """High and low parts of a tile of L0C, to L1. Returns both as they are in UB.
 
-    rest: loads that bring the high part's fractals to L0B in the tile's order.
+    whole: where in L1 one of the places puts all of the high part, as it is.
     """
     staged = []
     for part in (0, 1):
@@ -63,12 +59,7 @@ def split_tile(
         for place in places:
             write(asm, staged[part], place, part, name)
         if part == 0:
-            right = asm.buffer(f"{label}:B", "L0B", fractals * HALF)
-            loaded = 0
-            for source, shape in rest:
-                load(asm, "B", source, target=at(right, loaded * HALF), flags=TRANSPOSE, label=name, **shape)
-                loaded += shape.get("count", 1) * shape.get("size", 1)
-            assert loaded == fractals
+            right = load(asm, "B", whole, size=fractals, flags=TRANSPOSE, label=name)
             multiply(asm, tile, negative, right, n=fractals, label=f"{label} less its high part")
     return staged[0], staged[1]
 

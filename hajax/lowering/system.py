@@ -5,6 +5,7 @@ substitution in fp32, then merged to 32 and 64 by products of split operands (nu
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
 from hajax.lowering.gates import Basics
@@ -27,6 +28,15 @@ from hajax.lowering.tiles import (
 from hajax.plans.program import MAP, Operand
 
 SUBSTITUTION = 16  # rows of a diagonal block
+
+
+class InverseFractals(Protocol):
+    """What the inverse takes of a form's constants; in L1 the one of `negative` comes first in the selector's buffer."""
+
+    @property
+    def negative(self) -> Operand: ...
+    @property
+    def selector(self) -> Operand: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +130,13 @@ def score_products(asm: Assembler, inputs: Inputs) -> list[tuple[Operand, Operan
     return products
 
 
-def lower_inverse(asm: Assembler, basics: Basics, system: System, *, stage: int = MAP) -> None:
+def lower_inverse(asm: Assembler, basics: InverseFractals, system: System, *, stage: int = MAP) -> None:
     """Map steps, or of another stage: (I - N)^-1 of every head, split, to L1."""
     lower_diagonal_inverses(asm, basics, system, stage=stage)
     lower_merges(asm, basics, system, stage=stage)
 
 
-def lower_diagonal_inverses(asm: Assembler, basics: Basics, system: System, *, stage: int = MAP) -> None:
+def lower_diagonal_inverses(asm: Assembler, basics: InverseFractals, system: System, *, stage: int = MAP) -> None:
     """Those of the 16 x 16 blocks on the diagonal."""
     asm.stage = stage
     heads, rows = asm.dims.heads, asm.dims.rows
@@ -138,14 +148,14 @@ def lower_diagonal_inverses(asm: Assembler, basics: Basics, system: System, *, s
     split(asm, basics.negative, tile, (Place(system.inverse, blocks, 1, 0, rows + 1),), label="diagonal inverses")
 
 
-def lower_merges(asm: Assembler, basics: Basics, system: System, *, stage: int = MAP) -> None:
+def lower_merges(asm: Assembler, basics: InverseFractals, system: System, *, stage: int = MAP) -> None:
     """What is below the diagonal, from the inverses of the blocks on it."""
     asm.stage = stage
     _merge_16(asm, basics, system)
     _merge_32(asm, basics, system)
 
 
-def _substitute(asm: Assembler, basics: Basics, system: System, blocks: int) -> Operand:
+def _substitute(asm: Assembler, basics: InverseFractals, system: System, blocks: int) -> Operand:
     """T = (I - N)^-1 of all 16 x 16 blocks side by side: row i of T gets N[i, j] T[j] for each j < i, j ascending."""
     heads, triangle, rows = asm.dims.heads, asm.dims.triangle, asm.dims.rows
     selector = load(asm, "B", basics.selector, size=8, flags=TRANSPOSE, label="selector")
@@ -176,11 +186,11 @@ def _substitute(asm: Assembler, basics: Basics, system: System, blocks: int) -> 
     return inverse
 
 
-def _negative_in_l1(basics: Basics) -> Operand:
+def _negative_in_l1(basics: InverseFractals) -> Operand:
     return Operand(basics.selector.buffer, 0)
 
 
-def _merge_16(asm: Assembler, basics: Basics, system: System) -> None:
+def _merge_16(asm: Assembler, basics: InverseFractals, system: System) -> None:
     """T[1,0] = T[1,1] N[1,0] T[0,0] and the same one 32-block further on."""
     heads, triangle = asm.dims.heads, asm.dims.triangle
     count = 2 * heads
@@ -201,7 +211,7 @@ def _merge_16(asm: Assembler, basics: Basics, system: System) -> None:
     split(asm, basics.negative, merged, (Place(system.inverse, count, 1, 4, 10),), label="T 10")
 
 
-def _merge_32(asm: Assembler, basics: Basics, system: System) -> None:
+def _merge_32(asm: Assembler, basics: InverseFractals, system: System) -> None:
     """The same for blocks of 32: rows 2, 3 and columns 0, 1 of the inverse."""
     heads, triangle, pitch = asm.dims.heads, asm.dims.triangle, inverse_pitch(asm)
     tile = asm.buffer("N T 32", "L0C", 4 * heads * FULL)
