@@ -13,7 +13,16 @@ from hajax.lowering import gates as gates_module
 from hajax.lowering.assembler import FULL, HALF, Assembler, Constants, Dims, at
 from hajax.lowering.exchange import exchanged_bytes, export, import_back, two_stages
 from hajax.lowering.gates import CHUNK_DECAY, FACTOR_BLOCKS, OUTPUT, READ, WRITE, Basics
-from hajax.lowering.system import Inputs, System, inverse_pitch, lower_diagonal_inverses, lower_merges, lower_scores, place_system, zero_above
+from hajax.lowering.system import (
+    Inputs,
+    System,
+    inverse_pitch,
+    lower_diagonal_inverses,
+    lower_merges,
+    lower_scores,
+    place_system,
+    zero_above,
+)
 from hajax.lowering.tiles import (
     K_GROWS,
     LEFT_MOVES,
