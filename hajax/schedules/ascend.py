@@ -55,14 +55,23 @@ def schedule(
     weights = _weights(form, full, target, pairs)
     chunks = -(-(shape.tokens or 4096) // shape.sequences // CHUNK) or 1
     sequences = shape.batch * shape.sequences
-    mapping, mapped = map_to_cores(sequences, shape.value_heads, shape.value_dim, chunks, target.ai_cores, weights, pairs=pairs, family=form.family)
+    mapping, mapped = map_to_cores(
+        sequences,
+        shape.value_heads,
+        shape.value_dim,
+        chunks,
+        target.ai_cores,
+        weights,
+        pairs=pairs,
+        family=form.family,
+    )
     constants = Constants()
     variants = _variants(mapping)
     programs, more = [], []
     for number, (kind, heads, columns) in enumerate(variants):
         shared = heads == 2 and form.shares_keys and shape.value_heads // shape.key_heads % 2 == 0
         dims = Dims(CHUNK, shape.key_dim, columns, heads, shared)
-        program, made = _through_passes(form, dims, constants, kind, target)
+        program, made = _through_passes(form, dims, constants, kind, target, searches=3 if number == 0 else 1)
         programs.append(program)
         more += made if number == 0 else []
     launches = tuple(
@@ -73,12 +82,14 @@ def schedule(
     return Plan(version, mechanism, shape, target.fingerprint, name, made_of, (*notes, mapped, *more))
 
 
-def _through_passes(form: Form, dims: Dims, constants: Constants, kind: Kind, target: NpuTarget) -> tuple[Program, list[Note]]:
+def _through_passes(
+    form: Form, dims: Dims, constants: Constants, kind: Kind, target: NpuTarget, searches: int
+) -> tuple[Program, list[Note]]:
     sizes = of_steps.Dims(dims.chunk, dims.key_dim)
     program = form.build(dims, constants, kind)
     notes = []
     if form.pipelined:
-        program, note = pipeline(program, sizes, target)
+        program, note = pipeline(program, sizes, target, searches=searches)
         notes.append(note)
     else:
         program = replace(program, body=unpipelined(program.body))
