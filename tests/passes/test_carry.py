@@ -5,9 +5,12 @@ import dataclasses
 import pytest
 from step_programs import CHIP, DIMS, Faulty, program_of, random_buffers, random_steps, side_by_side, walk, walk_item
 
+from hajax.mechanisms import GATED_DELTA_RULE
 from hajax.passes import carry
 from hajax.passes.sync import synchronise
+from hajax.plans import Shape, verify
 from hajax.plans.program import Buffer, Operand, Step
+from hajax.schedules import ascend, hajax_schedule
 
 SEEDS = range(20)
 
@@ -152,3 +155,17 @@ def test_rounds_of_ids_come_round_late(ids):
 
 def test_equal_programs_get_equal_flags():
     assert carried(program_for(5)) == carried(program_for(5))
+
+
+def test_the_schedule_hajax_carries_flags_and_its_form_has_the_switch():
+    shape = Shape(1, 200, 1, 1, 1, 32, 32, "float16", "float16")
+    form = hajax_schedule._form(GATED_DELTA_RULE)
+    assert form.carried
+    (kept, parted) = (
+        ascend.schedule("hajax", GATED_DELTA_RULE, shape, CHIP, 0, dataclasses.replace(form, carried=on)) for on in (True, False)
+    )
+    for plan, on in ((kept, True), (parted, False)):
+        assert verify(plan) is plan
+        assert [program.carried for program in plan.launch.programs] == [on] * len(plan.launch.programs)
+    (note,) = (note for note in kept.notes if note.by == "sync")
+    assert "from one iteration to the next instead of a barrier" in note.choice
