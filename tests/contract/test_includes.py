@@ -1,4 +1,4 @@
-"""Which C++ folder may include which, and that only native/xla sees XLA's headers; with planted violations."""
+"""Which C++ folder may include which, that only native/xla sees XLA's headers, what device code sees; with planted violations."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,15 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 APART = ("native/cpu", "native/ascend", "native/emulator")  # never one another
-ALSO = {"native/cpu": ("native/xla", "native/tools"), "native/emulator/core": ("native/emulator/ascendc", "native/emulator/acl")}
+ALSO = {
+    "native/cpu": ("native/xla", "native/tools", "native/sim"),
+    "native/ascend": ("native/xla", "native/sim"),
+    "native/emulator": ("native/xla", "native/sim"),
+    "native/emulator/core": ("native/emulator/ascendc", "native/emulator/acl"),
+    "native/sim": ("native/cpu", "native/xla"),
+}
+# The kernel, which also a device's compiler reads, sees the API's header, hajax/abi and itself; nothing of the standard library.
+DEVICE, HOST = "native/ascend/", "native/ascend/host/"
 
 
 def sources():
@@ -26,6 +34,10 @@ def violations(path, text):
         for folder, forbidden in ALSO.items():
             if path.startswith(f"{folder}/") and include.startswith(tuple(f"{other}/" for other in forbidden)):
                 found.append(f"{path} includes {include}")
+        if path.startswith(DEVICE) and not path.startswith(HOST):
+            own = include.startswith(DEVICE) and not include.startswith(HOST)
+            if include != "kernel_operator.h" and not include.startswith("hajax/abi/") and not own:
+                found.append(f"device code {path} includes {include}")
     return found
 
 
@@ -44,6 +56,9 @@ def test_a_file_includes_only_what_its_folder_may(path):
     ("native/emulator/core/pipe.cpp", '#include "native/emulator/acl/acl.h"'),
     ("native/cpu/run.cpp", '#include "native/xla/pool.h"'), ("native/cpu/run.cpp", '#include "xla/ffi/api/ffi.h"'),
     ("native/tools/replay.cpp", "# include <xla/ffi/api/c_api.h>"),
+    ("native/emulator/interface.cpp", '#include "native/sim/execute.h"'),
+    ("native/ascend/kernel.cpp", "#include <cstring>"), ("native/ascend/frame.h", '#include "native/ascend/host/lists.h"'),
+    ("native/sim/execute.cpp", '#include "native/cpu/run.h"'),
 ])  # fmt: skip
 def test_a_planted_violation_is_found(path, include):
     assert violations(path, f"// text\n{include}\n")

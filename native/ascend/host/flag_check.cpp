@@ -1,6 +1,7 @@
 // Flags as the kernel meets them: setup once, the body at least once, finish once. An iteration that leaves every flag
 // as it found it stands for all of them, with HJ_CARRIES_FLAGS too: which flags are set does not depend on barriers.
 #include "native/ascend/host/step_check.h"
+#include "native/ascend/host/step_kind.h"
 
 namespace hajax::ascend::host {
 namespace {

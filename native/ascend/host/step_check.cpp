@@ -1,6 +1,10 @@
 #include "native/ascend/host/step_check.h"
 
-#include <cstring>
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "native/ascend/host/step_kind.h"
 
 namespace hajax::ascend::host {
 namespace {
@@ -12,62 +16,6 @@ constexpr int64_t kFloatFractal = 1024;
 constexpr int64_t kMostRepeats = 255;
 constexpr int64_t kMostBlocks = 65535;  // of 32 bytes in one run of a copy
 constexpr int64_t kMostDepth = 255;     // blocks of k in one product
-
-struct Kind {
-  const char* name;
-  int32_t pipe;
-};
-
-const Kind* kind_of(int32_t opcode) {
-  switch (opcode) {
-#define OPCODE(number, name, pipe, meaning)              \
-  case number: {                                         \
-    static constexpr Kind kKind = {#name, kPipe_##pipe}; \
-    return &kKind;                                       \
-  }
-#include "hajax/abi/opcodes.def"
-#undef OPCODE
-    default:
-      return nullptr;
-  }
-}
-
-// Bytes of an element of each operand of a vector step, 0 for none.
-struct Elements {
-  int32_t dst = 0;
-  int32_t src0 = 0;
-  int32_t src1 = 0;
-};
-
-Elements elements_of(int32_t opcode) {
-  switch (opcode) {
-    case kOp_add32:
-    case kOp_sub32:
-    case kOp_mul32:
-    case kOp_div32:
-    case kOp_max32:
-    case kOp_min32:
-    case kOp_mla32:
-      return {4, 4, 4};
-    case kOp_add16:
-    case kOp_sub16:
-    case kOp_mul16:
-      return {2, 2, 2};
-    case kOp_muls16:
-      return {2, 2, 0};
-    case kOp_axpy16:
-    case kOp_to32:
-      return {4, 2, 0};
-    case kOp_to16:
-      return {2, 4, 0};
-    case kOp_dup32:
-      return {4, 0, 0};
-    case kOp_dup16:
-      return {2, 0, 0};
-    default:
-      return {4, 4, 0};
-  }
-}
 
 int32_t wide(const hj_step& step, int at) { return step.p[at] | step.p[at + 1] << 8; }
 
@@ -375,22 +323,6 @@ class StepCheck {
 };
 
 }  // namespace
-
-hj_step step_of(const PlanView& view, const hj_npu_program& program, int64_t i) {
-  hj_step step;
-  memcpy(&step, view.bytes + program.step_offset + i * static_cast<int64_t>(sizeof step), sizeof step);
-  return step;
-}
-
-int32_t pipe_of(int32_t opcode) {
-  const Kind* kind = kind_of(opcode);
-  return kind == nullptr ? -1 : kind->pipe;
-}
-
-const char* opcode_name(int32_t opcode) {
-  const Kind* kind = kind_of(opcode);
-  return kind == nullptr ? "none" : kind->name;
-}
 
 Failure check_steps(const PlanView& view, const Chip& chip, const hj_npu_program& program, const std::string& name) {
   for (int32_t space = 0; space < static_cast<int32_t>(sizeof program.slot_bytes / sizeof(int32_t)); ++space) {

@@ -15,11 +15,6 @@ Failure check_steps(const PlanView& view, const Chip& chip, const hj_npu_program
 // The flags alone: each step's are of its pipe, and pair up in every order of sections that can run.
 Failure check_flags(const PlanView& view, const hj_npu_program& program, const std::string& name);
 
-// The i-th step of the program, and the pipe of an opcode of opcodes.def, -1 for none.
-hj_step step_of(const PlanView& view, const hj_npu_program& program, int64_t i);
-int32_t pipe_of(int32_t opcode);
-const char* opcode_name(int32_t opcode);
-
 }  // namespace hajax::ascend::host
 
 #endif  // HAJAX_NATIVE_ASCEND_HOST_STEP_CHECK_H_
