@@ -21,6 +21,7 @@ from hajax.plans.program import STATE, Item, Launch, Program, Programs
 from hajax.targets import NpuTarget
 
 CHUNK = 64
+MOST_DIM = 128  # of a head: 64 tokens of it in two parts fill half of L0B
 WORKSPACE_RATE = 17.0  # bytes a cycle from DDR
 NEVER = 1e12  # bytes that no mapping would move between launches
 
@@ -50,6 +51,9 @@ def schedule(
     """The plan of a form: mapping -> lowering -> pipeline -> buffers -> sync, each with its notes."""
     if shape.batch is None:
         raise ValueError("shape.batch: expected a size for an Ascend plan, got None")
+    for name, size in (("key_dim", shape.key_dim), ("value_dim", shape.value_dim)):
+        if size > MOST_DIM:
+            raise ValueError(f"shape.{name}: expected at most {MOST_DIM} on a chip (L0B holds no more), got {size}")
     full = Dims(CHUNK, shape.key_dim, shape.value_dim, 1, False)
     pairs = form.pairs and shape.value_heads % 2 == 0
     weights = _weights(form, full, target, pairs)

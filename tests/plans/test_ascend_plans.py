@@ -1,0 +1,88 @@
+"""Plans for Ascend chips as the planner hands them out: what they depend on, what is kept, what is refused."""
+
+import dataclasses
+import os
+import subprocess
+import sys
+
+import pytest
+
+import hajax
+from hajax import plans, planner, schedules
+from hajax.mechanisms import MECHANISMS
+from hajax.plans import Packed, Shape
+from hajax.targets import npu
+
+SMALL = {"key_heads": 1, "value_heads": 2, "key_dim": 16, "value_dim": 32, "target": "ascend310p1"}
+PRINT_DIGEST = (
+    "import hashlib, hajax; from hajax import plans; "
+    f"plan = hajax.plan('gated_delta_rule', tokens=300, **{SMALL!r}); "
+    "print(hashlib.sha256(plans.to_bytes(plan)).hexdigest())"
+)
+
+
+@pytest.fixture
+def chip():
+    return npu.load("ascend310p1")
+
+
+def shape(tokens=300, heads=2, dims=(16, 32)):
+    return Shape(1, tokens, 1, 1, heads, *dims, "float16", "float16")
+
+
+def test_bytes_are_the_same_in_every_process():
+    digests = set()
+    for seed in ("0", "1"):
+        environment = os.environ | {"PYTHONHASHSEED": seed, "HAJAX_CACHE": "0"}
+        run = subprocess.run([sys.executable, "-c", PRINT_DIGEST], env=environment, capture_output=True, text=True, check=True)
+        digests.add(run.stdout.strip())
+    assert len(digests) == 1
+
+
+def test_programs_do_not_depend_on_the_number_of_tokens(chip):
+    short, long = (
+        schedules.ASCEND["hajax"](MECHANISMS["gated_delta_rule"], shape(tokens), chip, 1).launch for tokens in (4096, 65536)
+    )
+    assert short.programs == long.programs
+    assert short.constants == long.constants
+
+
+@pytest.mark.parametrize("name", ["gated_delta_rule", "delta_rule", "retention", "linear_attention", "kda"])
+def test_every_lowered_member_has_a_verified_plan(name, chip):
+    plan = schedules.ASCEND["hajax"](MECHANISMS[name], shape(), chip, 1)
+    plans.verify(plan, chip)
+    assert plans.from_bytes(plans.to_bytes(plan)).launches == plan.launch.launches
+
+
+@pytest.mark.parametrize("schedule", ["hanpu", "chunk_head"])
+def test_the_schedules_to_compare_with_have_verified_plans(schedule, chip):
+    plans.verify(schedules.ASCEND[schedule](MECHANISMS["gated_delta_rule"], shape(heads=1), chip, 1), chip)
+
+
+def test_a_stored_plan_is_found_again_and_another_chips_is_not(chip):
+    problem = (MECHANISMS["gated_delta_rule"], shape(tokens=77), chip)
+    made = planner.plan(*problem)
+    planner.plan.cache_clear()
+    assert planner.plan(*problem) == made
+    assert isinstance(made.launch, Packed)
+    other = dataclasses.replace(chip, ai_cores=4)
+    assert other.fingerprint != chip.fingerprint
+    assert planner.cache_key(*problem[:2], other, "hajax") != planner.cache_key(*problem, "hajax")
+
+
+def test_what_has_no_lowering_says_so(chip):
+    with pytest.raises(ValueError, match="gated_delta_rule_2"):
+        planner.plan(MECHANISMS["gated_delta_rule_2"], shape(), chip)
+    with pytest.raises(ValueError, match="schedule: expected one of"):
+        planner.plan(MECHANISMS["gated_delta_rule"], shape(), chip, "cpu_fused")
+
+
+def test_heads_too_large_for_the_chip_are_refused(chip):
+    with pytest.raises(ValueError, match="key_dim: expected at most 128"):
+        planner.plan(MECHANISMS["gated_delta_rule"], shape(heads=1, dims=(256, 256)), chip)
+
+
+def test_explain_tells_what_runs_where_and_what_each_pass_chose():
+    text = hajax.explain(hajax.plan("gated_delta_rule", tokens=300, **SMALL))
+    for word in ("core", "peak KiB", "rewrite", "heads_to_cores", "pipeline", "buffers", "sync"):
+        assert word in text
