@@ -47,6 +47,7 @@ from hajax.lowering.per_channel_tiles import FRACTAL
 from hajax.lowering.system import Inputs, System, inverse_pitch, lower_inverse, zero_above
 from hajax.lowering.tiles import (
     TRANSPOSE,
+    Matrix,
     Parts,
     copy_out,
     load,
@@ -62,8 +63,11 @@ from hajax.plans.program import LOAD, STATE, Operand, Program
 STATE_SCALE = 8.0  # up to 8 the writing keys gain in accuracy, further on scaled queries and reading rows lose as much
 
 
-def build(dims: Dims, constants: Constants, *, state_scale: float = STATE_SCALE) -> Program:
-    """The program of one item: `dims.heads` heads of `dims.columns` state columns. state_scale: a power of two."""
+def build(dims: Dims, constants: Constants, *, delta: bool = True, state_scale: float = STATE_SCALE) -> Program:
+    """The program of one item: `dims.heads` heads of `dims.columns` state columns. state_scale: a power of two.
+
+    Without delta, x is V; what only a correction reads is made all the same.
+    """
     asm = Assembler(dims, constants)
     fractals = place_fractals(asm, state_scale)
     gates = place_gates(asm)
@@ -88,10 +92,11 @@ def build(dims: Dims, constants: Constants, *, state_scale: float = STATE_SCALE)
     tiles = place_tiles(asm)
     pick_inside(asm, fractals, tiles, gates.zeros, strength_columns(asm, fractals, gates.strengths), state_scale)
     split_triangles(asm, fractals, tiles, system.triangles, scores)
-    lower_inverse(asm, fractals, system, stage=STATE)
+    if delta:
+        lower_inverse(asm, fractals, system, stage=STATE)
     for head, state in enumerate(states):
         own_scores = scores.from_fractal(head * dims.rows * dims.rows)
-        _advance(asm, fractals, inputs, system, own_scores, gates.chunk_decays[head], reads[head], state, head)
+        _advance(asm, fractals, inputs, system, own_scores, gates.chunk_decays[head], reads[head], state, head, delta)
     lower_strengths(asm, fractals, gates, state_scale)
     blocks = place_block_rows(asm)
     for head in range(dims.heads):
@@ -196,25 +201,21 @@ def _advance(
     reads: Reads,
     state: Parts,
     head: int,
+    delta: bool,
 ) -> None:
     """State steps of one head: read, correct, output, update. Tiles of rows are [value block][row block]."""
     asm.stage = STATE
     rows, values = asm.dims.rows, asm.dims.values
     count = rows * values
-    error = asm.buffer("error", "L0C", count * FULL)
+    error = asm.buffer("error", "L0C", count * FULL) if delta else None
     output = asm.buffer("output", "L0C", count * FULL)
     _read(asm, reads.start, state, error, output)
-    value = load(asm, "B", inputs.values[head], size=count, flags=TRANSPOSE, label="V")
-    multiply(asm, error, fractals.identity, value, n=count, label="V")
-    between = parts_in_l1(asm, "error", count)
-    split(asm, fractals.negative, error, whole(between, count), label="error")
-
-    inverse = load_parts(asm, "A", system.inverse.from_fractal(head * inverse_pitch(asm)), size=rows * rows, label="A")
-    tile = asm.buffer("x", "L0C", count * FULL)
-    multiply(asm, tile, inverse, _right(asm, between, "error"), m=rows, n=values, k=rows, overwrite=True, label="x")
-    between = parts_in_l1(asm, "x", count)
-    split(asm, fractals.negative, tile, whole(between, count), label="x")
-    corrected = _right(asm, between, "x")
+    corrected: Matrix
+    if error is not None:
+        corrected = _correct(asm, fractals, inputs, system, error, head)
+    else:
+        tile = inputs.values[head]
+        corrected = load(asm, "B", tile, count=rows, size=values, inner=rows, group=1, flags=TRANSPOSE, label="V")
     left = load_parts(asm, "A", scores, size=rows * rows, label="P")
     multiply(asm, output, left, corrected, m=rows, n=values, k=rows, label="P x")
     staged = copy_out(asm, output, count, half=True, label="output")
@@ -223,25 +224,43 @@ def _advance(
     split(asm, fractals.negative, update, whole(state, asm.dims.keys * values), label="state")
 
 
+def _correct(asm: Assembler, fractals: Fractals, inputs: Inputs, system: System, error: Operand, head: int) -> Parts:
+    """x = A (V - (K o e^G) S) as right operand. error: in L0C, what is taken from V."""
+    rows, values = asm.dims.rows, asm.dims.values
+    count = rows * values
+    value = load(asm, "B", inputs.values[head], size=count, flags=TRANSPOSE, label="V")
+    multiply(asm, error, fractals.identity, value, n=count, label="V")
+    between = parts_in_l1(asm, "error", count)
+    split(asm, fractals.negative, error, whole(between, count), label="error")
+    inverse = load_parts(asm, "A", system.inverse.from_fractal(head * inverse_pitch(asm)), size=rows * rows, label="A")
+    tile = asm.buffer("x", "L0C", count * FULL)
+    multiply(asm, tile, inverse, _right(asm, between, "error"), m=rows, n=values, k=rows, overwrite=True, label="x")
+    between = parts_in_l1(asm, "x", count)
+    split(asm, fractals.negative, tile, whole(between, count), label="x")
+    return _right(asm, between, "x")
+
+
 def _right(asm: Assembler, tile: Parts, label: str) -> Parts:
     """A tile of [value block][row block] as right operand."""
     rows, values = asm.dims.rows, asm.dims.values
     return load_parts(asm, "B", tile, count=rows, size=values, inner=rows, group=1, flags=TRANSPOSE, label=label)
 
 
-def _read(asm: Assembler, start: Parts, state: Parts, error: Operand, output: Operand) -> None:
-    """Minus (K o e^G) S and scale (Q o e^G) S, a half of the key channels at a time."""
+def _read(asm: Assembler, start: Parts, state: Parts, error: Operand | None, output: Operand) -> None:
+    """Minus (K o e^G) S, if anything reads it, and scale (Q o e^G) S, a half of the key channels at a time."""
     rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
     for first in range(0, keys, 4):
         size = min(4, keys - first)
         piece = load_parts(asm, "B", state.from_fractal(first * values), size=size * values, flags=TRANSPOSE, label="S")
         for kind, tile, label in ((0, error, "K S"), (1, output, "Q S")):
+            if tile is None:
+                continue
             source = start.from_fractal((2 * first + kind) * rows)
             left = load_parts(asm, "A", source, count=rows, size=size, inner=2 * rows, group=1, label=label)
             multiply(asm, tile, left, piece, m=rows, n=values, k=size, overwrite=first == 0, label=label)
 
 
-def _update(asm: Assembler, end: Parts, chunk_decay: Parts, corrected: Parts, state: Parts) -> Operand:
+def _update(asm: Assembler, end: Parts, chunk_decay: Parts, corrected: Matrix, state: Parts) -> Operand:
     """diag(e^G_C) S + (end rows)^T x in L0C, [key block][value block]."""
     rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
     tile = asm.buffer("next state", "L0C", keys * values * FULL)
