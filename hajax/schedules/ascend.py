@@ -51,9 +51,9 @@ def schedule(
     """The plan of a form: mapping -> lowering -> pipeline -> buffers -> sync, each with its notes."""
     if shape.batch is None:
         raise ValueError("shape.batch: expected a size for an Ascend plan, got None")
-    for name, size in (("key_dim", shape.key_dim), ("value_dim", shape.value_dim)):
+    for field, size in (("key_dim", shape.key_dim), ("value_dim", shape.value_dim)):
         if size > MOST_DIM:
-            raise ValueError(f"shape.{name}: expected at most {MOST_DIM} on a chip (L0B holds no more), got {size}")
+            raise ValueError(f"shape.{field}: expected at most {MOST_DIM} on a chip (L0B holds no more), got {size}")
     full = Dims(CHUNK, shape.key_dim, shape.value_dim, 1, False)
     pairs = form.pairs and shape.value_heads % 2 == 0
     weights = _weights(form, full, target, pairs)

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import hajax
-from hajax import plans, planner, schedules
+from hajax import planner, plans, schedules
 from hajax.mechanisms import MECHANISMS
 from hajax.plans import Packed, Shape
 from hajax.targets import npu
