@@ -21,13 +21,7 @@ def schedule_hajax(mechanism: Mechanism, shape: Shape, target: NpuTarget, versio
 def _form(mechanism: Mechanism) -> Form:
     if mechanism.strengths != 1:
         raise ValueError(f"mechanism: schedule hajax has no lowering for separate erase and write strengths ({mechanism.name})")
-    if mechanism.decay == "per_channel":
-        if not mechanism.delta:
-            raise ValueError(
-                f"mechanism: schedule hajax has no lowering for {mechanism.name}, a decay per channel without correction"
-            )
-        return _PER_CHANNEL
-    return _SCALAR[mechanism.delta]
+    return (_PER_CHANNEL if mechanism.decay == "per_channel" else _SCALAR)[mechanism.delta]
 
 
 def _scalar(delta: bool) -> Form:
@@ -37,10 +31,13 @@ def _scalar(delta: bool) -> Form:
     return Form(build, pairs=True, shares_keys=True, slot_bytes=lambda dims: cube_scalar.slot_bytes(dims, delta), carried=True)
 
 
-def _per_channel(dims: Dims, constants: Constants, kind: Kind) -> Program:
-    assert kind == "whole"
-    return cube_per_channel.build(dims, constants)
+def _per_channel(delta: bool) -> Form:
+    def build(dims: Dims, constants: Constants, kind: Kind) -> Program:
+        assert kind == "whole"
+        return cube_per_channel.build(dims, constants, delta=delta)
+
+    return Form(build, pairs=False, shares_keys=False, slot_bytes=None, carried=True)
 
 
-_PER_CHANNEL = Form(_per_channel, pairs=False, shares_keys=False, slot_bytes=None, carried=True)
+_PER_CHANNEL = {delta: _per_channel(delta) for delta in (False, True)}
 _SCALAR = {delta: _scalar(delta) for delta in (False, True)}
