@@ -66,7 +66,9 @@ def generate(
     seed: Annotated[int, typer.Option()] = 0,
     chat: Annotated[bool, typer.Option("--chat", help="Wrap the prompt as a user's message by the chat template.")] = False,
     dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float16; the checkpoint's own when absent.")] = None,
-    implementation: Annotated[str | None, typer.Option(help="cpu, xla or sim (the emulated Ascend chip); the best that runs when absent.")] = None,
+    implementation: Annotated[
+        str | None, typer.Option(help="cpu, xla or sim (the emulated Ascend chip); the best that runs when absent.")
+    ] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:

@@ -9,7 +9,7 @@ from hajax.mechanisms import Mechanism
 from hajax.plans import Fused, Packed, Plan, Shape, from_json, packed, to_json, verify
 from hajax.targets import CpuTarget, NpuTarget
 
-VERSION = 4
+VERSION = 5
 Target = CpuTarget | NpuTarget
 _DIGEST = slice(8, 8 + abi.constant("HJ_DIGEST_BYTES"))  # of hj_plan_header
 

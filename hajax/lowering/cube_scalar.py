@@ -6,7 +6,7 @@ Numerics A5, with the decay e^G_C as a split diagonal operand instead of a scale
 
 import itertools
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from hajax import abi
 from hajax.lowering import gates as gates_module
@@ -185,9 +185,7 @@ def _write_keys(asm: Assembler, basics: Basics, inputs: Inputs, factors: Parts, 
         split(asm, basics.negative, tile, whole(weights.written_keys.from_fractal(head * count), count), label="written keys")
 
 
-def _scale_inverse(
-    asm: Assembler, basics: Basics, system: System, factors: Parts, weights: Weights, *, stage: int = MAP
-) -> None:
+def _scale_inverse(asm: Assembler, basics: Basics, system: System, factors: Parts, weights: Weights, *, stage: int = MAP) -> None:
     """A2 = A diag(-e^G), a column of fractals at a time."""
     asm.stage = stage
     heads, rows = asm.dims.heads, asm.dims.rows
@@ -283,7 +281,7 @@ def _correct(asm: Assembler, basics: Basics, value: Operand, system: System, wei
     rows, values = asm.dims.rows, asm.dims.values
     count = rows * values
     tile = asm.buffer("x", "L0C", count * FULL)
-    steps = {"count": rows, "n": values, "move_tile": values, "mode": K_GROWS, "move_left": rows}
+    steps: dict[str, Any] = {"count": rows, "n": values, "move_tile": values, "mode": K_GROWS, "move_left": rows}
     inverse = load_parts(asm, "A", system.inverse.from_fractal(head * inverse_pitch(asm)), size=rows * rows, label="A")
     multiply(asm, tile, inverse, value, overwrite=True, label="A V", **steps)
     right = _read_right(asm, reads, 2 * rows, "K S")

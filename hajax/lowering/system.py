@@ -216,11 +216,10 @@ def _merge_32(asm: Assembler, basics: InverseFractals, system: System) -> None:
     heads, triangle, pitch = asm.dims.heads, asm.dims.triangle, inverse_pitch(asm)
     tile = asm.buffer("N T 32", "L0C", 4 * heads * FULL)
     for head in range(heads):
-        block = {"count": 2, "size": 2}
-        below = load_parts(asm, "A", system.triangles.from_fractal(head * triangle + 3), group=3, label="N 32", **block)
-        upper = load_parts(
-            asm, "B", system.inverse.from_fractal(head * pitch), group=4, flags=TRANSPOSE, label="T upper", **block
-        )
+        source = system.triangles.from_fractal(head * triangle + 3)
+        below = load_parts(asm, "A", source, count=2, size=2, group=3, label="N 32")
+        source = system.inverse.from_fractal(head * pitch)
+        upper = load_parts(asm, "B", source, count=2, size=2, group=4, flags=TRANSPOSE, label="T upper")
         multiply(
             asm, at(tile, 4 * head * FULL), below, upper, overwrite=True, label="N T 32",
             count=2, n=2, k=2, move_tile=2, move_left=2,

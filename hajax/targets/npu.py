@@ -79,7 +79,8 @@ class NpuTarget:
     @property
     def fingerprint(self) -> str:
         """The name and a digest of all values: equal for equal chips on any machine."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)} | {"costs": sorted(self.costs.items())}
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        values["costs"] = sorted(self.costs.items())
         return f"{self.name}-{hashlib.sha256(repr(sorted(values.items())).encode()).hexdigest()[:8]}"
 
 
