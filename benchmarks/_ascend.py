@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hajax import planner, plans
+from hajax import planner, plans, schedules
 from hajax.backends import npu as emulated
 from hajax.mechanisms import MECHANISMS
 from hajax.targets import NpuTarget, npu
@@ -42,11 +42,22 @@ class Heads:
 @functools.lru_cache(maxsize=512)
 def plan_of(heads: Heads, target: NpuTarget, schedule: str = "hajax") -> plans.Plan:
     """The planner's plan. Raises ValueError when a schedule has none for such a problem."""
-    shape = plans.Shape(
+    return planner.plan(MECHANISMS[NAMES[heads.mechanism]], shape_of(heads), target, schedule)
+
+
+def labelled_plan_of(heads: Heads, target: NpuTarget, schedule: str = "hajax") -> plans.Plan:
+    """The same before it is packed: its buffers and steps have names."""
+    if schedule not in schedules.ASCEND:
+        raise ValueError(f"there is no schedule {schedule}")
+    return schedules.ASCEND[schedule](MECHANISMS[NAMES[heads.mechanism]], shape_of(heads), target, planner.VERSION)
+
+
+def shape_of(heads: Heads) -> plans.Shape:
+    """The planner's words for it."""
+    return plans.Shape(
         heads.batch, heads.tokens, heads.sequences, heads.key_heads, heads.value_heads, heads.key_dim, heads.value_dim,
         "float16", "float16",
     )  # fmt: skip
-    return planner.plan(MECHANISMS[NAMES[heads.mechanism]], shape, target, schedule)
 
 
 def programs_of(plan: plans.Plan) -> plans.Programs:

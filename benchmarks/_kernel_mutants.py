@@ -32,14 +32,22 @@ from hajax.targets import NpuTarget
 FOLDER = Path(__file__).parents[1] / "native" / "ascend"
 SWITCH = _mutants.SWITCH
 _PLACE = {"Ub": 32, "L1": 32, "Gm": 32, "L0a": 512, "L0b": 512, "L0c": 1024}
+_REACHED = "hajax_reached"
+UNREACHED = "none of the plans runs this line with such operands"
 _PRELUDE = f"""
-extern "C" {{ int {SWITCH} = 0; }}
+extern "C" {{ int {SWITCH} = 0; int {_REACHED} = 0; }}
+static inline bool HajaxIs(int mutant) {{
+  if ({SWITCH} != mutant) return false;
+  {_REACHED} = 1;
+  return true;
+}}
 template <typename Tensor>
 static inline Tensor HajaxMoved(const Tensor& tensor, int mutant, int bytes) {{
-  return {SWITCH} == mutant ? tensor[bytes / sizeof(typename Tensor::PrimType)] : tensor;
+  return HajaxIs(mutant) ? tensor[bytes / sizeof(typename Tensor::PrimType)] : tensor;
 }}
 """
 _PATIENCE = 60.0  # seconds
+CHIP = "ascend310p1"
 
 
 class _Source:
@@ -78,10 +86,10 @@ def _removed(source: _Source) -> None:
                 continue  # of the kernels that are made of one plan
             for number, name in _flags():
                 mutant = source.new(kind, match.start(), f"without {match[1]}<{name}>")
-                source.put(match.start(), f"if ({SWITCH} != {mutant} || number != {number}) ")
+                source.put(match.start(), f"if (number != {number} || !HajaxIs({mutant})) ")
         else:
             mutant = source.new(kind, match.start(), f"without {match[0]}")
-            source.put(match.start(), f"if ({SWITCH} != {mutant}) ")
+            source.put(match.start(), f"if (!HajaxIs({mutant})) ")
 
 
 def _flags() -> list[tuple[int, str]]:
@@ -103,7 +111,8 @@ def _moved(source: _Source) -> None:
 def _counted(source: _Source) -> None:
     for match in re.finditer(r"(?<!inline DataCopyParams )\bRuns\(", source.text):
         spans, _ = _mutants.arguments(source.text, match.end() - 1)
-        for number, (begin, end) in enumerate(spans):
+        alone = source.text[slice(*spans[0])].strip() == "1"  # then there is nothing between blocks
+        for number, (begin, end) in enumerate(spans[: 2 if alone else 4]):
             name = ("count", "length", "source gap", "destination gap")[number]
             _more_and_fewer(source, "repeat", (begin, end), f"{name} {source.text[begin:end]}")
     pattern = r"\b(\w+\.(?:repeatTimes|srcStride|m|n|k)) = static_cast<\w+>\(([^;]*)\);"
@@ -115,18 +124,18 @@ def _counted(source: _Source) -> None:
 
 def _more_and_fewer(source: _Source, kind: str, span: tuple[int, int], text: str) -> None:
     more, fewer = (source.new(kind, span[0], f"{text}, one {word}") for word in ("more", "fewer"))
-    source.around(span, "(", f") + ({SWITCH} == {more}) - ({SWITCH} == {fewer})")
+    source.around(span, "(", f") + HajaxIs({more}) - HajaxIs({fewer})")
 
 
 def _looped(source: _Source) -> None:
     for match in re.finditer(r"\bfor \([^;]*; (?:i(?: \+ 1)?|stage|row) (?:<=|<) ([^;]+);", source.text):
         bound = match[1]
         more, fewer = (source.new("loop", match.start(), f"{match[0]} one round {word}") for word in ("more", "fewer"))
-        extra = f" + ({SWITCH} == {more}) - ({SWITCH} == {fewer} && ({bound}) != 0)"
+        extra = f" + HajaxIs({more}) - (({bound}) != 0 && HajaxIs({fewer}))"
         source.around(match.span(1), "(", f"){extra}")
     for match in re.finditer(r"^ +[\w.]+ \+= ([^;]+);", source.text, re.MULTILINE):
         mutant = source.new("step", match.start(1), f"{match[0]} twice as far")
-        source.around(match.span(1), f"(1 + ({SWITCH} == {mutant})) * (", ")")
+        source.around(match.span(1), f"(1 + HajaxIs({mutant})) * (", ")")
 
 
 _NO_INTEGER = r"ChunkAt|TileOf|Runs\(|core_\.at|context\.at|nullptr"
@@ -136,12 +145,11 @@ def _valued(source: _Source) -> None:
     pattern = r"^ +(?:(?:const )?(?:uint32_t|uint64_t|int32_t|GM_ADDR|auto) )?(\w[\w.]*) = ([^;{}=]+);"
     for match in re.finditer(pattern, source.text, re.MULTILINE):
         whole = match[0].lstrip()
-        if whole.startswith(("constexpr", "load.", "product.", "matrix.")) or re.search(
-            r"ChunkAt|TileOf|Runs\(|core_\.at|context\.at", whole
-        ):
+        starts = re.match(r"  \w+ \w+_? = ", match[0]) is not None  # of a member, which is set before it is read
+        if starts or whole.startswith(("constexpr", "load.", "product.", "matrix.")) or re.search(_NO_INTEGER, whole):
             continue
         mutant = source.new("value", match.start(2), f"{whole} one more")
-        source.around(match.span(2), "(", f") + ({SWITCH} == {mutant})")
+        source.around(match.span(2), "(", f") + HajaxIs({mutant})")
 
 
 def _negated(source: _Source) -> None:
@@ -149,7 +157,7 @@ def _negated(source: _Source) -> None:
         _, close = _mutants.arguments(source.text, match.end() - 1)
         span = (match.end(), close)
         mutant = source.new("condition", match.start(), f"if not ({source.text[span[0] : span[1]]})")
-        source.around(span, "static_cast<bool>(", f") != ({SWITCH} == {mutant})")
+        source.around(span, "static_cast<bool>(", f") != HajaxIs({mutant})")
 
 
 def mutate() -> tuple[str, tuple[_mutants.Mutant, ...]]:
@@ -185,29 +193,31 @@ def entry(name: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Problem:
-    """A plan and a call of it."""
+    """A plan and a call of it, for so many cores of a 310P1. It goes to other processes."""
 
     code: bytes
     arrays: dict[str, np.ndarray]
-    target: NpuTarget
+    cores: int
+
+    @property
+    def target(self) -> NpuTarget:
+        return _ascend.replaced(_ascend.chip(CHIP), ai_cores=self.cores)
 
 
 def problems() -> tuple[Problem, ...]:
     """Plans that together reach the kernel's lines: pairs of heads, packed sequences, the vector form, spills, KDA."""
-    first = _plan_mutants.problem()
-    chip = _ascend.chip("ascend310p1")
-    packed = _ascend.Heads("gdn", 90, 1, 3, 32, 48, 2, 3)
-    small = _ascend.Heads("gdn", 80, 1, 2)
-    found = [Problem(plans.to_bytes(first.plan), first.arrays, first.target)]
-    found.append(Problem(plans.to_bytes(_ascend.plan_of(packed, chip)), _plan_mutants.drawn(packed), chip))
-    for variant in ablation.VARIANTS[1:4]:
-        try:
-            found.append(Problem(plans.to_bytes(variant.make(small, first.target)), _plan_mutants.drawn(small), first.target))
-        except ValueError:
-            continue  # does not fit
-    if _ascend.lacking("kda", first.target) is None:
-        kda = dataclasses.replace(small, mechanism="kda")
-        found.append(Problem(plans.to_bytes(_ascend.plan_of(kda, first.target)), _plan_mutants.drawn(kda), first.target))
+    first, chip = _plan_mutants.problem(), _ascend.chip(CHIP)
+    packed, small = _ascend.Heads("gdn", 90, 1, 3, 32, 48, 2, 3), _ascend.Heads("gdn", 80, 1, 2)
+    found = [Problem(plans.to_bytes(first.plan), first.arrays, 1)]
+    for heads in (packed, _ascend.Heads("gdn", 70, 1, 1)):  # the second one in pieces of columns
+        found.append(Problem(plans.to_bytes(_ascend.plan_of(heads, chip)), _plan_mutants.drawn(heads), chip.ai_cores))
+    for mechanism in _ascend.NAMES:
+        heads = dataclasses.replace(small, mechanism=mechanism)
+        for variant in (*ablation.VARIANTS[1:4], ablation.VARIANTS[-1]):
+            try:
+                found.append(Problem(plans.to_bytes(variant.make(heads, first.target)), _plan_mutants.drawn(heads), 1))
+            except ValueError:
+                continue  # no such plan, or it does not fit
     return tuple(found)
 
 
@@ -220,7 +230,7 @@ def judge(most: int, jobs: int) -> list[tuple[_mutants.Mutant, str, str]]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "mutants.cpp"
         path.write_text("\n".join([text, *map(entry, names)]), encoding="utf-8")
-        library = sim.compile_kernel(path, given[0].target.name, flags=("-O1",))
+        library = sim.compile_kernel(path, CHIP, flags=("-O1",))
         workers = [_Worker(library, given) for _ in range(min(jobs, len(chosen)))]
         try:
             return _share_out(workers, chosen)
@@ -281,14 +291,14 @@ def _share_out(workers: list[_Worker], chosen: list[_mutants.Mutant]) -> list[tu
 
 def _serve(pipe: Connection, library: Path, given: tuple[Problem, ...]) -> None:
     """Answers numbers of mutants with verdicts."""
-    switch = ctypes.c_int.in_dll(ctypes.CDLL(str(library)), SWITCH)
-    opened = sim.open_sim_library()
+    opened = sim.open_sim_library()  # first, as the kernels need it
+    switch, reached = (ctypes.c_int.in_dll(ctypes.CDLL(str(library)), name) for name in (SWITCH, _REACHED))
 
     def kernel(code: bytes) -> Any:
         return sim.LoadedKernel(opened, library, own_kernels.kernel_name(code))
 
     def run(one: Problem) -> tuple[np.ndarray, np.ndarray]:
-        options = emulated.SimOptions(threads=1, timeline=False)
+        options = emulated.SimOptions(threads=1, timeline=False, fatal_saturation=True)
         scale = one.arrays["query"].shape[-1] ** -0.5
         return emulated.execute(one.code, one.arrays, scale=scale, target=one.target, options=options, specialised=True)[:2]
 
@@ -296,11 +306,11 @@ def _serve(pipe: Connection, library: Path, given: tuple[Problem, ...]) -> None:
         good = [run(one) for one in given]
         pipe.send("ready")
         while True:
-            switch.value = pipe.recv()
-            verdict = ("survivor", "the same bits, no check")
+            switch.value, reached.value = pipe.recv(), 0
+            verdict = ("survivor", "")
             for one, right in zip(given, good, strict=True):
                 verdict = _plan_mutants.verdict_of(right, lambda one=one: run(one))  # type: ignore[misc]
                 if verdict[0] != "survivor":
                     break
             switch.value = 0
-            pipe.send(verdict)
+            pipe.send(verdict if reached.value or verdict[0] != "survivor" else ("survivor", UNREACHED))

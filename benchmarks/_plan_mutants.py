@@ -4,7 +4,7 @@ Kinds: set and wait (a flag dropped), pair (a set and its wait dropped), barrier
 on), version (an operand does not alternate, or setup does not reach the odd one), count (one more or fewer), field (one more in
 p), stage (works on another chunk). Each is caught by the host, which refuses the plan, by a check of the
 emulator, or by its result, which has other bits than the good plan's; that one is right against fp64 and against the meaning of
-its steps in numpy.
+its steps in numpy. A flag or barrier that neither misses goes to plans.verify, without which no plan is stored.
 """
 
 import dataclasses
@@ -23,6 +23,7 @@ import numpy as np
 from hajax import abi, conformance, plans
 from hajax.backends import npu as emulated
 from hajax.plans import interpret
+from hajax.plans.program import Step
 from hajax.targets import NpuTarget
 
 OUTPUT_BOUND, STATE_BOUND, MEANT_BOUND = 5.23e-8, 9.38e-12, 1e-8
@@ -33,6 +34,8 @@ _LAST = abi.constant("HJ_LAST_CHUNK")
 _ALTERNATES = abi.constant("HJ_ALTERNATES")
 _UNIT = abi.constant("HJ_ADDRESS_UNIT")
 _FIRST_VECTOR = 32  # opcode
+_SETUP, _BODY = 0, 1  # sections
+ORDERED = "verify, too, finds every access in order without it"
 _PLACE = {"UB": 32, "L1": 32, "L0A": 512, "L0B": 512, "L0C": 1024}  # bytes from one legal address to the next
 _READS_COUNT = frozenset(
     {"rows_to_l1", "rows_to_ub", "load_a", "load_b", "l1_to_ub", "mmad", "c_to_ub32", "c_to_ub16", "ub_to_c32", "ub_to_l1",
@@ -50,6 +53,7 @@ class Problem:
     """A call with what it must give."""
 
     plan: plans.Plan
+    labelled: plans.Plan  # the same with buffers and labels
     target: NpuTarget
     arrays: dict[str, Any]
     good: tuple[np.ndarray, np.ndarray]  # output and states of the plan as it is
@@ -66,7 +70,9 @@ def problem(tokens: int = 136, key_heads: int = 2, value_heads: int = 4) -> Prob
     plan = _ascend.plan_of(heads, target)
     meant = interpret.run(_ascend.programs_of(plan), interpret.Inputs(**arrays), heads.key_dim**-0.5)
     good = execute(plans.to_bytes(plan), arrays, target)
-    return Problem(plan, target, arrays, good, _worst(good, _recurrence.chunkwise(arrays)), _worst(good, meant))
+    labelled = _ascend.labelled_plan_of(heads, target)
+    assert plans.to_bytes(labelled) == plans.to_bytes(plan)
+    return Problem(plan, labelled, target, arrays, good, _worst(good, _recurrence.chunkwise(arrays)), _worst(good, meant))
 
 
 def drawn(heads: _ascend.Heads) -> dict[str, np.ndarray]:
@@ -94,7 +100,7 @@ def _worst(got: tuple[np.ndarray, np.ndarray], expected: tuple[np.ndarray, np.nd
 
 def execute(code: bytes, arrays: dict[str, Any], target: NpuTarget) -> tuple[np.ndarray, np.ndarray]:
     """Output and states, with all checks."""
-    options = emulated.SimOptions(threads=1, timeline=False)
+    options = emulated.SimOptions(threads=1, timeline=False, fatal_saturation=True)
     scale = arrays["query"].shape[-1] ** -0.5
     return emulated.execute(code, arrays, scale=scale, target=target, options=options)[:2]
 
@@ -132,7 +138,38 @@ def judge(most: int, jobs: int) -> list[tuple[_mutants.Mutant, str, str]]:
     mutants = [_mutants.Mutant(i, kind, number, text) for i, (kind, number, text, _) in enumerate(chosen, 1)]
     with ThreadPoolExecutor(jobs) as pool:
         verdicts = list(pool.map(lambda one: run(one[3]), chosen))
+    for i, ((verdict, _), (kind, *_, edits)) in enumerate(zip(verdicts, chosen, strict=True)):
+        if verdict == "survivor" and kind in ("wait", "set", "pair", "barrier"):
+            objection = _objection(given, edits)
+            verdicts[i] = ("survivor", ORDERED) if objection is None else ("check", f"verify: {objection}")
     return [(mutant, *verdict) for mutant, verdict in zip(mutants, verdicts, strict=True)]
+
+
+def _objection(given: Problem, edits: Edits) -> str | None:
+    """What hajax.plans.verify, which a plan passes before it is stored, says without these flags and barriers."""
+    plan = given.labelled
+    assert isinstance(plan.launch, plans.Programs)
+    (program,) = plan.launch.programs
+    steps = [*program.setup, *program.body, *program.finish]
+    for number, words in edits.items():
+        steps[number] = _like(steps[number], words)
+    start, end = len(program.setup), len(program.setup) + len(program.body)
+    changed = dataclasses.replace(program, setup=tuple(steps[:start]), body=tuple(steps[start:end]), finish=tuple(steps[end:]))
+    try:
+        plans.verify(dataclasses.replace(plan, launch=dataclasses.replace(plan.launch, programs=(changed,))), given.target)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _like(step: Step, words: Words) -> Step:
+    """The step with the flags and the barrier of these words."""
+    kept = [{_name(flag) for flag in _flags(words, sets)} for sets in (False, True)]
+    waits, sets = (
+        tuple(flag for flag in flags if f"{flag.source}_{flag.target}.{flag.event}" in names)
+        for flags, names in zip((step.waits, step.sets), kept, strict=True)
+    )
+    return dataclasses.replace(step, waits=waits, sets=sets, barrier=bool(words[1] & _BARRIER))
 
 
 def _steps_at(code: bytes) -> tuple[int, tuple[int, int, int]]:
@@ -161,12 +198,14 @@ def _mutated(steps: list[Words], sections: tuple[int, int, int]) -> Iterator[tup
     for section, size in enumerate(sections):
         for number in range(start, start + size):
             name = f"{_opcode(steps[number])} {number}"
-            for kind, text, words in _of_step(steps[number], body=section == 1):
+            for kind, text, words in _of_step(steps[number], section):
                 yield kind, number, f"{name}: {text}", {number: words}
             for flag in _flags(steps[number], sets=True):
                 # The wait may stand in the next iteration: then it is in front.
                 order = (*range(number + 1, start + size), *range(start, number + 1))
-                taker = next(n for n in order if flag in _flags(steps[n], sets=False))
+                taker = next((n for n in order if flag in _flags(steps[n], sets=False)), None)
+                if taker is None:  # in another section
+                    continue
                 edits = {number: _without(steps[number], flag, sets=True)}
                 edits[taker] = _without(edits.get(taker, steps[taker]), flag, sets=False)
                 yield "pair", number, f"{name}: without flag {_name(flag)} to {_opcode(steps[taker])} {taker}", edits
@@ -199,7 +238,7 @@ def _with(words: Words, place: int, value: int) -> Words:
     return (*words[:place], value, *words[place + 1 :])
 
 
-def _of_step(words: Words, body: bool) -> Iterator[tuple[str, str, Words]]:
+def _of_step(words: Words, section: int) -> Iterator[tuple[str, str, Words]]:
     """Faults of one step alone."""
     name, control = _opcode(words), words[1]
     for sets, kind in ((False, "wait"), (True, "set")):
@@ -209,12 +248,13 @@ def _of_step(words: Words, body: bool) -> Iterator[tuple[str, str, Words]]:
         yield "barrier", "without its barrier", _with(words, 1, control & ~_BARRIER)
     if name == "sync":
         return
-    if body:  # elsewhere a stage says nothing, and what is done only for a program's first item may be done again
+    if section == _BODY:  # elsewhere a stage says nothing, and what is done only for a program's first item may be done again
         stage = control & _STAGE
         yield "stage", f"stage {(stage + 1) % 3}", _with(words, 1, control & ~_STAGE | (stage + 1) % 3)
     elif control & _LAST:
         yield "version", "not on the odd version", _with(words, 1, control & ~_LAST)
-    yield from _of_operands(name, words)
+    # In setup, even versions lie where buffers lie that do not alternate.
+    yield from _of_operands(name, words, versions=section != _SETUP or control & _LAST != 0)
     if name in _READS_COUNT:
         yield "count", "count one more", _with(words, _COUNT, (words[_COUNT] + 1) % 256)
         yield "count", "count one fewer", _with(words, _COUNT, words[_COUNT] - 1)
@@ -241,13 +281,13 @@ def _unread(name: str, words: Words) -> frozenset[int]:
     return frozenset(strides | scalar | ({2, 5} if sources < 2 else set()) | ({1, 4} if sources < 1 else set()))
 
 
-def _of_operands(name: str, words: Words) -> Iterator[tuple[str, str, Words]]:
+def _of_operands(name: str, words: Words, versions: bool) -> Iterator[tuple[str, str, Words]]:
     for number, (field, space) in enumerate(zip(("dst", "src0", "src1"), _spaces(name), strict=True)):
         word = words[_DST + number]
         if space is not None:
             further = _with(words, _DST + number, word + _PLACE[space] // _UNIT)
             yield "address", f"{field} {_PLACE[space]} bytes further on", further
-            if word & _ALTERNATES:
+            if word & _ALTERNATES and versions:
                 yield "version", f"{field} does not alternate", _with(words, _DST + number, word & ~_ALTERNATES)
 
 

@@ -23,7 +23,7 @@ import _harness
 import _machine
 import _macs
 
-from hajax import plans, schedules
+from hajax import plans
 from hajax.backends import npu as emulated
 from hajax.lowering import vector_channel, vector_scalar, vector_state, vector_steps
 from hajax.lowering.assembler import Constants, Dims
@@ -49,13 +49,6 @@ class Variant:
     beside: bool = False
 
 
-def _shape(heads: _ascend.Heads) -> plans.Shape:
-    return plans.Shape(
-        heads.batch, heads.tokens, heads.sequences, heads.key_heads, heads.value_heads, heads.key_dim, heads.value_dim,
-        "float16", "float16",
-    )  # fmt: skip
-
-
 def _vector(order: vector_state.Order) -> Maker:
     """The vector form in this order, all chains Dense that can be, whole heads on cores."""
 
@@ -65,7 +58,7 @@ def _vector(order: vector_state.Order) -> Maker:
             return FORMS[heads.mechanism](dims, constants, order=order, layouts=PLAIN[heads.mechanism])
 
         form = ascend.Form(build, pairs=False, shares_keys=False, slot_bytes=None)
-        made = ascend.schedule("hanpu", MECHANISMS[_ascend.NAMES[heads.mechanism]], _shape(heads), target, 0, form)
+        made = ascend.schedule("hanpu", MECHANISMS[_ascend.NAMES[heads.mechanism]], _ascend.shape_of(heads), target, 0, form)
         assert isinstance(made.launch, plans.Programs)
         slot = vector_state.spill_bytes(Dims(CHUNK, heads.key_dim, heads.value_dim, 1, False)) if order == "spilled" else 0
         return dataclasses.replace(made, launch=dataclasses.replace(made.launch, workspace_slot_bytes=slot))
@@ -74,12 +67,7 @@ def _vector(order: vector_state.Order) -> Maker:
 
 
 def _scheduled(name: str) -> Maker:
-    def make(heads: _ascend.Heads, target: NpuTarget) -> plans.Plan:
-        if name not in schedules.ASCEND:
-            raise ValueError(f"there is no schedule {name}")
-        return schedules.ASCEND[name](MECHANISMS[_ascend.NAMES[heads.mechanism]], _shape(heads), target, 0)
-
-    return make
+    return lambda heads, target: _ascend.labelled_plan_of(heads, target, name)
 
 
 VARIANTS = (

@@ -80,12 +80,35 @@ HARMLESS: dict[tuple[str, str], str] = {
 
 # Of the fused kernel and its plans, by what was done to them: the same bits for every input, as the reason says.
 MORE = "does more than is needed, in room that nobody reads before it is written again"
-EQUAL: dict[str, tuple[tuple[str, str], ...]] = {"plan": (), "delta_rule": ()}
+EQUAL: dict[str, tuple[tuple[str, str], ...]] = {
+    "plan": (
+        (r"^count: .*one more$", MORE),
+        (r"^field: mmad .*: p\[[01]\] one more$", MORE),
+        (r"^field: load_[ab] .*: p\[4\] one more$", "an operand that is symmetric"),
+        (r"^field: rows_from_ub .*: p\[3\] one more$", "one row of blocks is the same in both layouts"),
+    ),
+    "delta_rule": (
+        (r"InGm\(c\.constants\) 32 bytes further on", "zeros go on"),
+        (r"uint64_t row = 0; one more", "every tensor sets its own"),
+        (r"mask = HJ_MASKS; one more", "a number that no mask has, either way"),
+        (r"program_ = \w+; one more|prepared_ = program_; one more", "brings or prepares again what is there"),
+        (r"control = step\.Control\(\); one more", "only the stage's bits change, which are not read here"),
+        (r"finish_ = Unsigned.*one more", "reads on into zeros, a step that does nothing"),
+        (r"uint32_t bytes = .*one more", "is rounded up to 32"),
+        (r"c\.l0[abc]_apart = .*one more", "no plan alternates in L0"),
+        (r"flags = words\.Third\(\); one more", "no step of these plans has more than two flags; 1 is no flag"),
+        (r"i < end; one round fewer", "steps have three words"),
+        (r"i \+ 1 < chunks_ \+ stages; one round more", "an iteration that no chunk is in"),
+        (r"if not \(i != 0 && \(how & kBarrierBetween\) != 0\)", "barriers where none is needed; no plan asks for them here"),
+    ),
+}
 FUSED = {"plan": _plan_mutants.judge, "delta_rule": _kernel_mutants.judge}
 
 
-def why_harmless(name: str, mutant: _mutants.Mutant) -> str | None:
+def why_harmless(name: str, mutant: _mutants.Mutant, evidence: str) -> str | None:
     """The reason why a survivor is as right as the kernel, if one is known."""
+    if evidence in (_kernel_mutants.UNREACHED, _plan_mutants.ORDERED):
+        return evidence
     if name in PROBLEMS:
         return HARMLESS.get((name, mutant.text))
     return next((reason for pattern, reason in EQUAL[name] if re.search(pattern, f"{mutant.kind}: {mutant.text}")), None)
@@ -130,8 +153,8 @@ def rows_of(name: str, judged: list[tuple[_mutants.Mutant, str, str]]) -> list[d
     for kind in dict.fromkeys(mutant.kind for mutant, _, _ in judged):
         verdicts = [verdict for mutant, verdict, _ in judged if mutant.kind == kind]
         survivors = [
-            {"line": m.line, "mutant": m.text, "why_harmless": why_harmless(name, m)}
-            for m, verdict, _ in judged
+            {"line": m.line, "mutant": m.text, "why_harmless": why_harmless(name, m, evidence)}
+            for m, verdict, evidence in judged
             if m.kind == kind and verdict == "survivor"
         ]
         by_check, by_result = verdicts.count("check"), verdicts.count("result")
