@@ -151,7 +151,8 @@ def _header(library: Library, plan: bytes) -> Any:
 
 
 def _target_name(library: Library, plan: bytes) -> str:
-    return str(library.ffi.string(_header(library, plan).target).decode(errors="replace"))
+    header = _header(library, plan)  # must outlive what is read from it
+    return str(library.ffi.string(header.target).decode(errors="replace"))
 
 
 def _check_arrays(library: Library, plan: bytes, arrays: Mapping[str, np.ndarray | None]) -> tuple[int, Any]:
