@@ -37,24 +37,35 @@ class Carried:
     between_numbers: dict[Pair, list[int]]
 
 
-def unrolled(even: Sequence[Sequence[Area]], odd: Sequence[Sequence[Area]]) -> tuple[Edges, Edges]:
-    """Edges of successive iterations, the first one an even or an odd one."""
+def unrolled(even: Sequence[Sequence[Area]], odd: Sequence[Sequence[Area]]) -> Edges:
+    """Edges of successive iterations, even and odd ones in turn: the last two of them have all that they can have before them."""
     both = (touches(even), touches(odd))
-    first, second = ([step for number in range(ITERATIONS) for step in both[(number + start) % 2]] for start in (0, 1))
-    return edges(first), edges(second)
+    return edges([step for number in range(ITERATIONS + 1) for step in both[number % 2]])
 
 
-def needs_of(pipes: Sequence[int], many: Sequence[bool], found: Sequence[Edges]) -> Needs:
+def within(found: Edges, steps: int) -> Edges:
+    """Of those, the edges within an iteration, whether it is an even or an odd one."""
+
+    def kept(kind: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+        pairs = zip(kind[:steps], kind[steps : 2 * steps], strict=True)
+        return tuple(tuple(sorted({*even, *(one - steps for one in odd if one >= steps)})) for even, odd in pairs)
+
+    return Edges(kept(found.true), kept(found.other))
+
+
+def needs_of(pipes: Sequence[int], many: Sequence[bool], found: Edges) -> Needs:
     """What iterations ask of those before them. many: these steps need not wait for their own pipe."""
     steps = len(pipes)
     needs: list[dict[int, int]] = [{} for _ in pipes]
-    for one in found:
-        for number in range(steps, ITERATIONS * steps):
-            iteration, at = divmod(number, steps)
-            for earlier in (*one.true[number], *one.other[number]):
-                p, relative = pipes[earlier % steps], earlier - iteration * steps
-                if relative < 0 and not (many[at] and p == pipes[at]):
-                    needs[at][p] = max(needs[at].get(p, relative), relative)
+    for number in range((ITERATIONS - 1) * steps, (ITERATIONS + 1) * steps):
+        iteration, at = divmod(number, steps)
+        mine, own, start = needs[at], pipes[at], iteration * steps
+        for earlier in (*found.true[number], *found.other[number]):
+            relative = earlier - start
+            if (1 - ITERATIONS) * steps <= relative < 0:
+                p = pipes[earlier % steps]
+                if relative > mine.get(p, -ITERATIONS * steps) and not (many[at] and p == own):
+                    mine[p] = relative
     return Needs(tuple(needs))
 
 
@@ -199,22 +210,25 @@ class _Walk:
         return found
 
     def _walk(self, given: list[dict[int, int]], lacking: Lacking) -> None:
+        steps, pipes, needs = self.steps, self.code.pipes, self.needs.of
         knows = [[-1] * len(PIPES) for _ in PIPES]
         known: list[tuple[int, ...]] = []
         self.known = known
-        for number in range(ITERATIONS * self.steps):
-            iteration, at = divmod(number, self.steps)
-            mine = self.code.pipes[at]
-            clock, start = knows[mine], iteration * self.steps
+        for number in range(ITERATIONS * steps):
+            iteration, at = divmod(number, steps)
+            mine = pipes[at]
+            clock, start = knows[mine], number - at
             for p, one in self.waits[at]:
-                take(clock, p, start + one, known[start + one])
-            for p, one in given[at].items() if iteration else ():
-                take(clock, p, start - self.steps + one, known[start - self.steps + one])
+                take(clock, p, start + one, known)
+            if iteration and given[at]:
+                for p, one in given[at].items():
+                    take(clock, p, start - steps + one, known)
             if at in self.barriers:
                 clock[mine] = number - 1
-            wanted = {p: one for p, one in self.needs.of[at].items() if start + one > clock[p]}
-            if wanted:
-                lacking(number, clock, wanted, given)
+            for p, one in needs[at].items():
+                if start + one > clock[p]:
+                    lacking(number, clock, {p: one for p, one in needs[at].items() if start + one > clock[p]}, given)
+                    break
             known.append(tuple(clock))
 
     def _ask(self, number: int, clock: list[int], wanted: dict[int, int], given: list[dict[int, int]]) -> None:

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
+
 from hajax.passes.block_masks import block_masks
 from hajax.plans.footprint import UNIT, VECTOR, Dims
 from hajax.plans.program import LOAD, STATE, Buffer, Program, Step
 
 Place = tuple[str, int]  # a buffer and its version, or a memory and 0
 Area = tuple[Place, int, bool]  # a place, its blocks as bits, written
+_MANY = 12  # accesses of a place from which on comparing all of their blocks at once is quicker
 Section = Literal["setup", "body", "finish"]
 Definition = tuple[int, int]  # who wrote a piece: (step of the lowered body, chunk); (-1, ...) for the other sections
 
@@ -82,36 +85,77 @@ def touches(touched: Sequence[Sequence[Area]]) -> list[Touches]:
 
 def edges(touched: Sequence[Touches]) -> Edges:
     """Of straight-line code in this order. What follows from the other edges of a step's predecessors may be left out."""
-    history: dict[Place, list[tuple[int, int, bool]]] = {}  # by place: (step, mask, written), in order
-    seen: dict[tuple[Place, bool], int] = {}  # by place: pieces that anybody read or wrote
+    pieces, count = _pieces(touched)
+    writer = [-1] * count  # of each piece, the last step that wrote it
+    readers: list[list[int]] = [[] for _ in range(count)]  # and those that have read it since
     true, other = [], []
     for number, step in enumerate(touched):
-        producers: set[int] = set()
-        earlier: set[int] = set()
-        for place, mask in step.reads:
-            rest = mask & seen.get((place, True), 0)
-            for one, their, written in reversed(history.get(place, ())):
-                if not rest:
-                    break
-                if written and their & rest:
-                    producers.add(one)
-                    rest &= ~their
-        for place, mask in step.writes:
-            rest = mask & (seen.get((place, True), 0) | seen.get((place, False), 0))
-            for one, their, written in reversed(history.get(place, ())):
-                if not rest:
-                    break
-                if their & rest:
-                    earlier.add(one)
-                    if written:
-                        rest &= ~their
+        read = [piece for access in step.reads for piece in pieces[access]]
+        written = [piece for access in step.writes for piece in pieces[access]]
+        producers = {writer[piece] for piece in read}
+        producers.discard(-1)
+        earlier = {writer[piece] for piece in written}
+        for piece in written:
+            if readers[piece]:
+                earlier.update(readers[piece])
+                readers[piece] = []
+        earlier.discard(-1)
         true.append(tuple(sorted(producers)))
         other.append(tuple(sorted(earlier - producers)))
-        for written, accesses in ((False, step.reads), (True, step.writes)):
-            for place, mask in accesses:
-                history.setdefault(place, []).append((number, mask, written))
-                seen[place, written] = seen.get((place, written), 0) | mask
+        for piece in read:
+            readers[piece].append(number)
+        for piece in written:
+            writer[piece] = number
     return Edges(tuple(true), tuple(other))
+
+
+def _pieces(touched: Sequence[Touches]) -> tuple[dict[tuple[Place, int], list[int]], int]:
+    """Blocks that every step touches all or none of are a piece, with a number: of each access its pieces, and how many exist."""
+    masks: dict[Place, list[int]] = {}
+    for place, mask in dict.fromkeys(access for step in touched for access in (*step.reads, *step.writes)):
+        masks.setdefault(place, []).append(mask)
+    found: dict[tuple[Place, int], list[int]] = {}
+    count = 0
+    for place, mine in masks.items():
+        several = _cut if len(mine) < _MANY else _cut_many
+        parts, behind = several(mine, count)
+        for mask, numbers in zip(mine, parts, strict=True):
+            found[place, mask] = numbers
+        count = behind
+    return found, count
+
+
+def _cut(masks: Sequence[int], start: int) -> tuple[list[list[int]], int]:
+    """Of each mask, the numbers of the pieces that it is made up of, from `start` on; and the number behind the last one."""
+    pieces: list[int] = []
+    for mask in masks:
+        left = mask
+        for at in range(len(pieces)):
+            both = pieces[at] & left
+            if both and both != pieces[at]:
+                pieces.append(pieces[at] ^ both)
+                pieces[at] = both
+            left ^= both
+        if left:
+            pieces.append(left)
+    return [[start + at for at, piece in enumerate(pieces) if piece & mask] for mask in masks], start + len(pieces)
+
+
+def _cut_many(masks: Sequence[int], start: int) -> tuple[list[list[int]], int]:
+    """As `_cut`, by comparing columns of bits: only where some mask begins or ends can a column differ from the one before."""
+    ends = 0
+    for mask in masks:
+        ends |= mask ^ mask << 1
+    size = -(-ends.bit_length() // 8)
+    (columns,) = np.nonzero(np.unpackbits(np.frombuffer(ends.to_bytes(size, "little"), np.uint8), bitorder="little"))
+    rows = np.frombuffer(b"".join([mask.to_bytes(size, "little") for mask in masks]), np.uint8).reshape(len(masks), size)
+    bits = rows[:, columns >> 3] >> (columns & 7).astype(np.uint8) & 1
+    width = -(-len(masks) // 8)
+    each = np.packbits(bits, axis=0).T.tobytes()
+    alike = {each[at * width : (at + 1) * width]: at for at in range(len(columns))}
+    alike.pop(bytes(width), None)
+    chosen = bits[:, sorted(alike.values())]
+    return [(np.flatnonzero(row) + start).tolist() for row in chosen], start + len(alike)
 
 
 def unpipelined(body: Sequence[Step]) -> tuple[Step, ...]:

@@ -78,9 +78,13 @@ def _told(known: tuple[int, ...], p: int, one: int) -> tuple[int, ...]:
     return (*known[:p], one, *known[p + 1 :])
 
 
-def take(clock: list[int], p: int, one: int, knew: tuple[int, ...]) -> None:
-    """A wait for what pipe p sets behind step `one`."""
-    clock[:] = map(max, clock, _told(knew, p, one))
+def take(clock: list[int], p: int, one: int, known: Sequence[tuple[int, ...]]) -> None:
+    """A wait for what pipe p sets behind step `one`: nothing new where the clock has it, or a later step of p, from elsewhere."""
+    if clock[p] < one:
+        for q, other in enumerate(known[one]):
+            if other > clock[q]:
+                clock[q] = other
+        clock[p] = one
 
 
 def last_uses(numbers: Sequence[int]) -> list[int]:

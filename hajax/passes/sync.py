@@ -7,7 +7,7 @@ iteration of the body too unless its flags are carried on to the next one.
 import dataclasses
 from collections.abc import Sequence
 
-from hajax.passes.carry import carry, needs_of, unrolled
+from hajax.passes.carry import carry, needs_of, unrolled, within
 from hajax.passes.dependencies import Area, Edges, Section, areas, edges, touches
 from hajax.passes.flag_order import PIPES, Code, Link, Pair, force, order_of
 from hajax.passes.place_buffers import STEP_BYTES
@@ -31,6 +31,15 @@ class _Flagged:
     barriers: set[int]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Flowing:
+    """A body with flags, those that are set in one iteration and taken in the next, and its code as it is between barriers."""
+
+    body: tuple[Step, ...]
+    flags: list[Flag]
+    apart: Code
+
+
 def synchronise(program: Program, dims: Dims, target: NpuTarget, carried: bool = False) -> tuple[Program, Note]:
     """The program with waits, sets, barriers and, where a step has no room for its flags, sync steps.
 
@@ -42,24 +51,31 @@ def synchronise(program: Program, dims: Dims, target: NpuTarget, carried: bool =
     sections = (("setup", program.setup), ("body", program.body), ("finish", program.finish))
     ids = min(target.flags_per_pair, target.first_reserved_flag)
     codes, emitted = [], []
-    for section, steps in sections:
+    for _, steps in sections:
         _check_bare(steps)
+    flowing = _carried(program, dims, target, ids) if carried and program.body and program.finish else None
+    for section, steps in sections:
+        if section == "body" and flowing is not None:
+            codes.append(flowing.apart)
+            emitted.append(())
+            continue
         code = _code(steps, edges(touches(placed_areas(steps, program, dims, section))), target)
         codes.append(code)
         emitted.append(_emit(steps, _apart(code, ids)))
+    if flowing is not None:
+        ends = _ends(flowing.flags)
+        found = dataclasses.replace(
+            program,
+            setup=(*emitted[0], *ends[0]),
+            body=flowing.body,
+            finish=(*ends[1], *emitted[2]),
+            carried=True,
+        )
+        if _fits(found, target):
+            return found, _note(program, found, codes, len(flowing.flags))
+        emitted[1] = _emit(program.body, _apart(flowing.apart, ids))
     found = dataclasses.replace(program, setup=emitted[0], body=emitted[1], finish=emitted[2])
-    between = 0
-    if carried and program.body and program.finish:
-        flowing = _carried(program, dims, target, ids)
-        if flowing is not None:
-            body, flags = flowing
-            ends = _ends(flags)
-            whole = dataclasses.replace(
-                found, setup=(*found.setup, *ends[0]), body=body, finish=(*ends[1], *found.finish), carried=True
-            )
-            if _fits(whole, target):
-                found, between = whole, len(flags)
-    return found, _note(program, found, codes, between)
+    return found, _note(program, found, codes, 0)
 
 
 def _apart(code: Code, ids: int) -> _Flagged:
@@ -76,24 +92,18 @@ def _apart(code: Code, ids: int) -> _Flagged:
     raise AssertionError("sync: no assignment of event ids found")
 
 
-def _carried(program: Program, dims: Dims, target: NpuTarget, ids: int) -> tuple[tuple[Step, ...], list[Flag]] | None:
-    """The body for iterations without a barrier between them, and the flags that are set in one and taken in the next."""
-    even, odd = (placed_areas(program.body, program, dims, "body", odd=odd) for odd in (False, True))
-    found = unrolled(even, odd)
-    steps = len(program.body)
-    once = Edges(
-        *(
-            tuple(tuple(sorted({*one, *other})) for one, other in zip(*(getattr(e, kind)[:steps] for e in found), strict=True))
-            for kind in ("true", "other")
-        )
-    )
-    code = _code(program.body, once, target)
-    flowing = carry(code, needs_of(code.pipes, [_is_many(step, target) for step in program.body], found), ids)
+def _carried(program: Program, dims: Dims, target: NpuTarget, ids: int) -> _Flowing | None:
+    """The body for iterations without a barrier between them; None where the event ids do not suffice."""
+    steps = program.body
+    found = unrolled(*(placed_areas(steps, program, dims, "body", odd=odd) for odd in (False, True)))
+    once = Edges(found.true[: len(steps)], found.other[: len(steps)])
+    code = _code(steps, within(found, len(steps)), target)
+    flowing = carry(code, needs_of(code.pipes, [_is_many(step, target) for step in steps], found), ids)
     if flowing is None:
         return None
     kinds = [(flowing.order.links, flowing.numbers), (flowing.between, flowing.between_numbers)]
     flags = [flag for flag, _ in _flags(kinds[1:])]
-    return _emit(program.body, _Flagged(kinds, flowing.order.barriers)), flags
+    return _Flowing(_emit(steps, _Flagged(kinds, flowing.order.barriers)), flags, _code(steps, once, target))
 
 
 def _ends(flags: Sequence[Flag]) -> tuple[list[Step], list[Step]]:
