@@ -280,7 +280,7 @@ def test_a_failed_check_names_the_steps():
     with pytest.raises(npu.SimFault) as caught:
         execute([program([sync()], [sync()], columns=32), program((), body, columns=32)], 5, items=[(1, 0, 0, 0, 0, -1)])
     assert caught.value.check == "race"
-    assert "(copy_ubuf_to_gm) of step 1/2 at" in caught.value.text
+    assert "(copy_ubuf_to_gm) of step 1/2 at ./native/ascend/moves.h:" in caught.value.text
     assert "the other access: V instruction 1 (vector_dup) of step 1/0 at" in caught.value.text
 
 
