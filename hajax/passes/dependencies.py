@@ -3,6 +3,7 @@
 What a body means is what it does chunk after chunk: of one chunk the stages in turn, of one stage the steps in list order.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -86,12 +87,12 @@ def touches(touched: Sequence[Sequence[Area]]) -> list[Touches]:
 def edges(touched: Sequence[Touches]) -> Edges:
     """Of straight-line code in this order. What follows from the other edges of a step's predecessors may be left out."""
     pieces, count = _pieces(touched)
+    cut = {at: _in_pieces(step, pieces) for at, step in {id(step): step for step in touched}.items()}  # some come up repeatedly
     writer = [-1] * count  # of each piece, the last step that wrote it
     readers: list[list[int]] = [[] for _ in range(count)]  # and those that have read it since
     true, other = [], []
     for number, step in enumerate(touched):
-        read = [piece for access in step.reads for piece in pieces[access]]
-        written = [piece for access in step.writes for piece in pieces[access]]
+        read, written = cut[id(step)]
         producers = {writer[piece] for piece in read}
         producers.discard(-1)
         earlier = {writer[piece] for piece in written}
@@ -109,10 +110,17 @@ def edges(touched: Sequence[Touches]) -> Edges:
     return Edges(tuple(true), tuple(other))
 
 
+def _in_pieces(step: Touches, pieces: dict[tuple[Place, int], list[int]]) -> tuple[list[int], list[int]]:
+    """What the step reads and what it writes."""
+    read, written = ([pieces[access] for access in its] for its in (step.reads, step.writes))
+    return list(itertools.chain(*read)), list(itertools.chain(*written))
+
+
 def _pieces(touched: Sequence[Touches]) -> tuple[dict[tuple[Place, int], list[int]], int]:
     """Blocks that every step touches all or none of are a piece, with a number: of each access its pieces, and how many exist."""
     masks: dict[Place, list[int]] = {}
-    for place, mask in dict.fromkeys(access for step in touched for access in (*step.reads, *step.writes)):
+    steps = {id(step): step for step in touched}.values()
+    for place, mask in dict.fromkeys([access for step in steps for access in (*step.reads, *step.writes)]):
         masks.setdefault(place, []).append(mask)
     found: dict[tuple[Place, int], list[int]] = {}
     count = 0

@@ -50,7 +50,8 @@ def synchronise(program: Program, dims: Dims, target: NpuTarget, carried: bool =
     sections: tuple[tuple[Section, tuple[Step, ...]], ...]
     sections = (("setup", program.setup), ("body", program.body), ("finish", program.finish))
     ids = min(target.flags_per_pair, target.first_reserved_flag)
-    codes, emitted = [], []
+    codes: list[Code] = []
+    emitted: list[tuple[Step, ...]] = []
     for _, steps in sections:
         _check_bare(steps)
     flowing = _carried(program, dims, target, ids) if carried and program.body and program.finish else None

@@ -76,25 +76,25 @@ def _tell(step: Step) -> str:
 def _run(sections: Sequence[str], program: Program, where: str, ids: int) -> list[_Part]:
     """One behind the other, with barriers of all pipes but between two iterations of the body. Checks the flags on the way."""
     pairs = set(abi.names("flags"))
-    clocks = np.full((len(PIPES), len(PIPES)), _NOTHING, np.int64)
+    clocks = [[_NOTHING] * len(PIPES) for _ in PIPES]
     last = [_NOTHING] * len(PIPES)  # of each pipe, its last step
-    up: dict[Flag, Array] = {}  # set and not waited for: what the pipe that set it knew
+    up: dict[Flag, list[int]] = {}  # set and not waited for: what the pipe that set it knew
     taken: dict[Flag, int] = {}  # the step in front of which a flag was last waited for
-    steps: list[Step] = []
+    pipes: list[int] = []  # of each step so far
     parts: list[_Part] = []
     for section in sections:
         mine = getattr(program, section)
-        known = np.empty((len(mine), len(PIPES)), np.int64)
+        known: list[tuple[int, ...]] = []
+        start = len(pipes)
         if parts and not section == parts[-1].section == "body":
-            clocks[:] = last
+            clocks = [list(last) for _ in PIPES]
             taken.clear()
-        parts.append(_Part(section, mine, len(steps), known))
         for at, step in enumerate(mine):
-            number = len(steps)
-            steps.append(step)
-            here = f"{where}.{section}[{at}] {_tell(step)}"
+            number = len(pipes)
             own = PIPES.index(pipe(step))
+            pipes.append(own)
             waits, sets = step_flags(step)
+            here = f"{where}.{section}[{at}] {_tell(step)}" if waits or sets else ""
             for flag in (*waits, *sets):
                 if f"{flag.source}_{flag.target}" not in pairs or not 0 <= flag.event < ids:
                     raise ValueError(f"{here}: expected a pair of flags.def and an id from 0 to {ids - 1}, got {_name(flag)}")
@@ -104,11 +104,11 @@ def _run(sections: Sequence[str], program: Program, where: str, ids: int) -> lis
                 if flag not in up:
                     raise ValueError(f"{here}: waits for {_name(flag)}, which no step before sets, or which was taken already")
                 target = PIPES.index(flag.target)
-                clocks[target] = np.maximum(clocks[target], up.pop(flag))
+                clocks[target] = list(map(max, clocks[target], up.pop(flag)))
                 taken[flag] = number
             if step.barrier:
-                clocks[own, own] = last[own]
-            known[at] = clocks[own]
+                clocks[own][own] = last[own]
+            known.append(tuple(clocks[own]))
             last[own] = number
             for flag in sets:
                 if flag.source != PIPES[own] and step.opcode != "sync":
@@ -116,23 +116,22 @@ def _run(sections: Sequence[str], program: Program, where: str, ids: int) -> lis
                 if flag in up:
                     raise ValueError(f"{here}: sets {_name(flag)} a second time with no wait between")
                 source = PIPES.index(flag.source)
-                _check_taken(steps, flag, taken, clocks[source], here)
-                told = clocks[source].copy()
-                told[source] = last[source]
-                up[flag] = told
+                _check_taken(pipes, flag, taken, clocks[source], here)
+                up[flag] = [*clocks[source][:source], last[source], *clocks[source][source + 1 :]]
+        parts.append(_Part(section, mine, start, np.array(known, np.int64).reshape(-1, len(PIPES))))
     if up:
         end = f"{where}.{sections[-1]}"
         raise ValueError(f"{end}: expected a wait for every set, got none for {_name(min(up, key=_name))}")
     return parts
 
 
-def _check_taken(steps: Sequence[Step], flag: Flag, taken: dict[Flag, int], clock: Array, here: str) -> None:
+def _check_taken(pipes: Sequence[int], flag: Flag, taken: dict[Flag, int], clock: Sequence[int], here: str) -> None:
     """A flag may be set again when its pipe knows that the last wait for it is over: a step behind that wait has ended."""
     if flag not in taken:
         return
-    over = clock[PIPES.index(flag.target)]
-    behind = next((n for n in range(taken[flag], len(steps)) if pipe(steps[n]) == flag.target), None)
-    if behind is None or over < behind:
+    target = PIPES.index(flag.target)
+    behind = next((n for n in range(taken[flag], len(pipes)) if pipes[n] == target), None)
+    if behind is None or clock[target] < behind:
         raise ValueError(f"{here}: sets {_name(flag)} again, though {flag.source} cannot know that {flag.target} has taken it")
 
 
@@ -261,11 +260,11 @@ def _unordered(first: _Part, a: _Accesses, second: _Part, b: _Accesses, target: 
         if rows.size == 0 or columns.size == 0:
             continue
         one, other = a.step[rows][:, None], b.step[columns]
-        clash = (a.start[rows][:, None] < b.end[columns]) & (b.start[columns] < a.end[rows][:, None])
-        clash &= (a.write[rows][:, None] > 0) | (b.write[columns] > 0)
+        clash = second.known[other][:, pipes[a.step[rows]]].T < first.start + one
         if first is second:
             clash &= one < other
-        clash &= second.known[other, pipes[one]] < first.start + one
+        clash &= (a.write[rows][:, None] > 0) | (b.write[columns] > 0)
+        clash &= (a.start[rows][:, None] < b.end[columns]) & (b.start[columns] < a.end[rows][:, None])
         if SPACES[space] == "L0C":
             clash &= ~((pipes[one] == pipes[other]) & many[other])
         for at, behind in np.argwhere(clash):

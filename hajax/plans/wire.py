@@ -61,8 +61,9 @@ def _header(plan: Plan, backend: str, total_bytes: int) -> dict[str, Any]:
 
 def _fused(plan: Plan, launch: Fused) -> bytes:
     ffi, dtypes, shape = _ffi(), abi.table("dtypes"), plan.shape
+    pointer = wire_programs.pointers(ffi)["hj_cpu_plan"]
     body = {
-        "header": _header(plan, "cpu", ffi.sizeof("hj_cpu_plan")),
+        "header": _header(plan, "cpu", ffi.sizeof(pointer.item)),
         "isa": abi.table("isas")[launch.isa],
         "input_dtype": dtypes[shape.input_dtype],
         "output_dtype": dtypes[shape.output_dtype],
@@ -80,4 +81,4 @@ def _fused(plan: Plan, launch: Fused) -> bytes:
         "scratch_bytes": launch.scratch_bytes,
     }
     wire_programs.demand(ffi, "hj_cpu_plan", body)
-    return bytes(ffi.buffer(ffi.new("hj_cpu_plan *", body)))
+    return bytes(ffi.buffer(ffi.new(pointer, body)))

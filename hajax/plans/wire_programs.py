@@ -3,6 +3,7 @@
 Buffers and labels do not survive: steps read back name places of whole memories, "UB" or, if they alternate, "UB alternating".
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -26,9 +27,16 @@ _EVENTS = 8  # of a pair of pipes
 _CONSTANT_SOURCE = ("constant_to_l1", "constant_to_ub", "workspace_to_l1", "workspace_to_ub")
 
 
+@functools.cache
+def pointers(ffi: cffi.FFI) -> Mapping[str, Any]:
+    """Of each struct, the type of pointers to it: all in one go, as cffi takes a millisecond or more to read a declaration."""
+    names = ("hj_plan_header", "hj_cpu_plan", "hj_npu_plan", "hj_npu_launch", "hj_npu_item", "hj_npu_program", "hj_step")
+    return dict(zip(names, ffi.typeof(f"void (*)({', '.join(f'{name} *' for name in names)})").args, strict=True))
+
+
 def demand(ffi: cffi.FFI, struct: str, fields: Mapping[str, Any]) -> None:
     """A field that is left out would silently be zero, so each has to be named."""
-    declared = {name for name, _ in ffi.typeof(struct).fields}
+    declared = {name for name, _ in pointers(ffi)[struct].item.fields}
     assert declared == set(fields), f"{struct}: fields {declared ^ set(fields)} differ between plan.h and the encoder"
 
 
@@ -59,11 +67,11 @@ def encode(ffi: cffi.FFI, plan: Plan, programs: Programs, header: dict[str, Any]
     launches, items = _launches(programs.launches)
     sizes = [("launch_offset", len(launches), "hj_npu_launch"), ("item_offset", len(items), "hj_npu_item")]
     sizes += [("program_offset", len(programs.programs), "hj_npu_program")]
-    at = _up(ffi.sizeof("hj_npu_plan"))
+    at = _up(ffi.sizeof(pointers(ffi)["hj_npu_plan"].item))
     offsets = {}
     for field, count, struct in sizes:
         offsets[field] = at
-        at = _up(at + count * ffi.sizeof(struct))
+        at = _up(at + count * ffi.sizeof(pointers(ffi)[struct].item))
     codes = [(*program.setup, *program.body, *program.finish) for program in programs.programs]
     places = []
     for steps in codes:
@@ -116,7 +124,8 @@ def _address(buffer: Buffer) -> int:
 def _put(ffi: cffi.FFI, data: bytearray, at: int, struct: str, records: Sequence[Mapping[str, Any]]) -> None:
     for record in records[:1]:
         demand(ffi, struct, record)
-    made = ffi.buffer(ffi.new(f"{struct}[]", list(records)))
+    pointer = pointers(ffi)[struct]
+    made = b"".join([ffi.buffer(ffi.new(pointer, record))[:] for record in records])
     data[at : at + len(made)] = made
 
 
