@@ -51,7 +51,7 @@ def measure(size: int, runs: int, target: str) -> list[dict[str, Any]]:
             "runs": runs,
             "seconds_median": round(statistics.median(times), 4),
             "seconds_min": round(min(times), 4),
-            "gmac_per_s": round(macs / statistics.median(times) / 1e9, 2),
+            "gmac_per_s": round(macs / statistics.median(times) / 1e9, 4),
             "counts_equal": counts[mode] == counts["checked"],
         }
         for mode, times in seconds.items()

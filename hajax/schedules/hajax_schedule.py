@@ -15,10 +15,11 @@ from hajax.targets import NpuTarget
 def schedule_hajax(mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int) -> Plan:
     """rewrite (cube dataflow) -> mapping -> lowering -> pipeline -> buffers -> sync."""
     _, notes = rewrite(graph.build(mechanism, CHUNK, shape.key_dim, shape.value_dim), HAJAX_RULES)
-    return schedule("hajax", mechanism, shape, target, version, _form(mechanism), notes)
+    return schedule("hajax", mechanism, shape, target, version, form_of(mechanism), notes)
 
 
-def _form(mechanism: Mechanism) -> Form:
+def form_of(mechanism: Mechanism) -> Form:
+    """How a member is lowered. Raises ValueError for one that is not."""
     if mechanism.strengths != 1:
         raise ValueError(f"mechanism: schedule hajax has no lowering for separate erase and write strengths ({mechanism.name})")
     return (_PER_CHANNEL if mechanism.decay == "per_channel" else _SCALAR)[mechanism.delta]

@@ -22,6 +22,7 @@ NAMES = [
     "linear_attention",
     "models",
     "plan",
+    "profile",
     "use",
     "__version__",
 ]

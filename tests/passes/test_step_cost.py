@@ -13,7 +13,8 @@ from hajax.passes.step_cost import PIPES, simulate, step_cost
 from hajax.plans import Shape, to_bytes
 from hajax.plans.footprint import operand_spaces, pipe
 from hajax.plans.program import Flag, Operand, Step
-from hajax.schedules.hajax_schedule import schedule_hajax
+from hajax.schedules.ascend import schedule
+from hajax.schedules.hajax_schedule import form_of
 
 HEADS, CHUNKS = 2, (4, 10)
 
@@ -61,7 +62,8 @@ def test_a_pipe_waits_for_its_flag_and_the_scalar_unit_for_room_in_a_queue():
 def emulated(chunks):
     shape = Shape(1, 64 * chunks, 1, HEADS, HEADS, 128, 128, "float16", "float16")
     one_core = dataclasses.replace(CHIP, ai_cores=1)
-    plan = schedule_hajax(GATED_DELTA_RULE, shape, one_core, 1)
+    form = dataclasses.replace(form_of(GATED_DELTA_RULE), carried=False)  # one iteration alone is what is modelled
+    plan = schedule("hajax", GATED_DELTA_RULE, shape, one_core, 1, form)
     rows = (1, 64 * chunks, HEADS)
     half = {name: np.full((*rows, 128), 0.05, np.float16) for name in ("query", "key", "value")}
     gates = {"log_decay": np.full(rows, -0.1, np.float32), "beta": np.full(rows, 0.5, np.float32)}
