@@ -14,7 +14,7 @@ ITERATIONS = 3  # walked, one behind the other: each pair of one and the two beh
 _MOST = 3  # links between iterations of a pair of pipes; neighbours beyond are merged
 _ROUNDS = 64
 Between = dict[Pair, list[Link]]
-Lacking = Callable[[int, list[int], dict[int, int], list[dict[int, int]]], None]  # step, clock, needs, links
+Lacking = Callable[[int, list[int], dict[int, int], list[dict[int, int]]], bool]  # step, clock, needs, links; go on
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -180,6 +180,7 @@ class _Walk:
                 self.waits[link.consumer].append((p, link.producer))
         self.known: list[tuple[int, ...]] = []  # of each step of the iterations, as in an Order
         self.demanded = False
+        self._first: tuple[int, list[list[int]], list[tuple[int, ...]]] | None = None  # and barriers that were known
 
     def grown(self, between: Between) -> Between:
         """These links and those without which an iteration lacks something; also barriers, and demands on the code."""
@@ -209,29 +210,45 @@ class _Walk:
                     found.append((pair, link))
         return found
 
-    def _walk(self, given: list[dict[int, int]], lacking: Lacking) -> None:
-        steps, pipes, needs = self.steps, self.code.pipes, self.needs.of
-        knows = [[-1] * len(PIPES) for _ in PIPES]
-        known: list[tuple[int, ...]] = []
+    def _walk(self, given: list[dict[int, int]], lacking: Lacking) -> bool:
+        """Ends early, with False, when told so by `lacking`."""
+        steps, pipes, needs, waits, barriers = self.steps, self.code.pipes, self.needs.of, self.waits, self.barriers
+        knows, known = self._behind_first()
         self.known = known
-        for number in range(ITERATIONS * steps):
-            iteration, at = divmod(number, steps)
-            mine = pipes[at]
-            clock, start = knows[mine], number - at
-            for p, one in self.waits[at]:
+        for number in range(steps, ITERATIONS * steps):
+            at = number % steps
+            start, mine = number - at, pipes[at]
+            clock = knows[mine]
+            for p, one in waits[at]:
                 take(clock, p, start + one, known)
-            if iteration and given[at]:
-                for p, one in given[at].items():
-                    take(clock, p, start - steps + one, known)
-            if at in self.barriers:
+            for p, one in given[at].items():
+                take(clock, p, start - steps + one, known)
+            if at in barriers:
                 clock[mine] = number - 1
             for p, one in needs[at].items():
                 if start + one > clock[p]:
-                    lacking(number, clock, {p: one for p, one in needs[at].items() if start + one > clock[p]}, given)
+                    wanted = {p: one for p, one in needs[at].items() if start + one > clock[p]}
+                    if not lacking(number, clock, wanted, given):
+                        return False
                     break
             known.append(tuple(clock))
+        return True
 
-    def _ask(self, number: int, clock: list[int], wanted: dict[int, int], given: list[dict[int, int]]) -> None:
+    def _behind_first(self) -> tuple[list[list[int]], list[tuple[int, ...]]]:
+        """What pipes and steps know when the first iteration is over, in which nothing of an earlier one can be lacking."""
+        if self._first is None or self._first[0] != len(self.barriers):
+            knows = [[-1] * len(PIPES) for _ in PIPES]
+            known: list[tuple[int, ...]] = []
+            for at, mine in enumerate(self.code.pipes):
+                for p, one in self.waits[at]:
+                    take(knows[mine], p, one, known)
+                if at in self.barriers:
+                    knows[mine][mine] = at - 1
+                known.append(tuple(knows[mine]))
+            self._first = len(self.barriers), knows, known
+        return [list(clock) for clock in self._first[1]], list(self._first[2])
+
+    def _ask(self, number: int, clock: list[int], wanted: dict[int, int], given: list[dict[int, int]]) -> bool:
         iteration, at = divmod(number, self.steps)
         start, mine = iteration * self.steps, self.code.pipes[at]
         own = wanted.pop(mine, None)
@@ -249,6 +266,7 @@ class _Walk:
         if own is not None and start + own > clock[mine]:
             self.barriers.add(at)
             clock[mine] = number - 1
+        return True
 
     def pruned(self, between: Between) -> Between:
         """Without the links that later ones made unnecessary."""
@@ -260,9 +278,7 @@ class _Walk:
         return {pair: links for pair, links in kept.items() if links}
 
     def _enough(self, between: Between) -> bool:
-        lacking: list[int] = []
-        self._walk(self._given(between), lambda number, *_: lacking.append(number))
-        return not lacking and not self._untaken(between)
+        return self._walk(self._given(between), lambda *_: False) and not self._untaken(between)
 
     def _given(self, between: Between) -> list[dict[int, int]]:
         given: list[dict[int, int]] = [{} for _ in self.code.pipes]

@@ -130,29 +130,31 @@ class Search:
             self._emit(at)
         return self.order, dict(zip(self.graph.names, self.address, strict=True)), self.clock.end()
 
-    def _start(self, at: int) -> float:
-        """When the step could start, if its buffers fit."""
-        clock, costs = self.clock, self.graph.costs
-        cost = costs[at]
-        start = clock.scalar + cost.scalar
-        if clock.free[cost.pipe] > start:
-            start = clock.free[cost.pipe]
-        if self.ready_at[at] > start:
-            start = self.ready_at[at]
-        for load in self.graph.loads[at]:
-            if self.emitted[load]:
-                done = clock.done[load]
-            else:
-                its = costs[load]
-                done = max(clock.scalar + its.scalar, clock.free[_MTE1], self.ready_at[at]) + its.busy + its.latency
-            if done > start:
-                start = done
-        return start
+    def _starts(self) -> list[tuple[float, int]]:
+        """Of the steps within reach, when each could start, if its buffers fit."""
+        clock, costs, emitted, graph = self.clock, self.graph.costs, self.emitted, self.graph
+        scalar, free, done, ready_at, loads = clock.scalar, clock.free, clock.done, self.ready_at, graph.loads
+        limits = {stage: rank + self.taste.lookahead for stage, rank in self.next_rank.items()}
+        starts = []
+        for at in self.ready:
+            if graph.ranks[at] >= limits[graph.stages[at]]:
+                continue
+            cost, ready = costs[at], ready_at[at]
+            start = max(scalar + cost.scalar, free[cost.pipe], ready)
+            for load in loads[at]:
+                if emitted[load]:
+                    over = done[load]
+                else:
+                    its = costs[load]
+                    over = max(scalar + its.scalar, free[_MTE1], ready) + its.busy + its.latency
+                if over > start:
+                    start = over
+            starts.append((start, at))
+        return starts
 
     def _choose(self) -> int | None:
         """The preferred step that fits; one whose bytes become free later counts as starting then."""
-        starts = [(self._start(at), at) for at in self.ready if self._in_reach(at)]
-        heap = self._preferred(starts)
+        heap = self._preferred(self._starts())
         heapify(heap)
         while heap:
             key, at, start, placed = heappop(heap)
@@ -190,7 +192,7 @@ class Search:
 
     def _priority(self, at: int) -> float:
         value = self.tails[at] + self.boosts[at]
-        for number in self.graph.scarce[at]:
+        for number in self.graph.scarce[at] if self.taste.opening else ():
             if self.address[number] < 0:
                 before = (self.graph.closing[number] & self.pending).bit_count()
                 value -= self.taste.opening * before * self.graph.shares[number]
@@ -199,12 +201,8 @@ class Search:
     def _boost(self, number: int, sign: int) -> None:
         """A buffer fills a part of an L0, or does no longer: what closes it gets ahead, or back."""
         gain = sign * self.taste.closing * self.graph.shares[number]
-        for at in self.graph.closers[number]:
+        for at in self.graph.closers(number) if gain else ():
             self.boosts[at] += gain
-
-    def _in_reach(self, at: int) -> bool:
-        stage = self.graph.stages[at]
-        return self.graph.ranks[at] < self.next_rank[stage] + self.taste.lookahead
 
     def _opens(self, at: int) -> list[int]:
         """Buffers that the step and its loads open."""

@@ -23,6 +23,7 @@ class StepGraph:
         steps = base.body
         self.count = len(steps)
         self._tails: dict[float, list[float]] = {}
+        self._closers: dict[int, list[int]] = {}
         self.depth = target.queue_depth
         self.issue = target.issue_cycles + target.argument_cycles
         self.costs: list[StepCost] = [step_cost(step, dims, target) for step in steps]
@@ -63,31 +64,35 @@ class StepGraph:
         """
         if slack in self._tails:
             return self._tails[slack]
-        heads = [0.0] * self.count
-        for at, earlier in enumerate(self.before):
-            costs = ((heads[one], self.costs[one]) for one in earlier)
-            heads[at] = max((head + cost.busy + cost.latency + FLAG_CYCLES for head, cost in costs), default=0.0)
+        heads, costs = self._heads(), self.costs
         left = [len(later) for later in self.after]
         ready = [at for at in range(self.count) if not left[at]]
-        from_end = [cost.latency for cost in self.costs]
+        from_end = [cost.latency for cost in costs]
+        pipes = [cost.pipe for cost in costs]
         tails = [0.0] * self.count
         free, scalar = [0.0] * len(PIPES), 0.0
         while ready:
-            starts = [max(free[self.costs[at].pipe], from_end[at], scalar - _AHEAD) for at in ready]
-            limit = min(starts) + slack
-            chosen = max((heads[at], at, start) for at, start in zip(ready, starts, strict=True) if start <= limit)
-            _, at, start = chosen
-            cost = self.costs[at]
-            tails[at] = free[cost.pipe] = start + cost.busy
-            scalar += cost.scalar + FLAG_CYCLES + cost.instructions * self.issue
+            starts = [(max(free[pipes[at]], from_end[at], scalar - _AHEAD), at) for at in ready]
+            limit = min(starts)[0] + slack
+            _, at, start = max([(heads[at], at, start) for start, at in starts if start <= limit])
+            tails[at] = free[pipes[at]] = start + costs[at].busy
+            scalar += costs[at].scalar + FLAG_CYCLES + costs[at].instructions * self.issue
             ready.remove(at)
             for one in self.before[at]:
-                from_end[one] = max(from_end[one], tails[at] + self.costs[one].latency + FLAG_CYCLES)
+                from_end[one] = max(from_end[one], tails[at] + costs[one].latency + FLAG_CYCLES)
                 left[one] -= 1
                 if not left[one]:
                     ready.append(one)
         self._tails[slack] = tails
         return tails
+
+    def _heads(self) -> list[float]:
+        """Of each step, modelled cycles of the longest way to its start."""
+        heads = [0.0] * self.count
+        for at, earlier in enumerate(self.before):
+            costs = ((heads[one], self.costs[one]) for one in earlier)
+            heads[at] = max((head + cost.busy + cost.latency + FLAG_CYCLES for head, cost in costs), default=0.0)
+        return heads
 
     def _loads(self, steps: Sequence[Step], found: Edges) -> tuple[list[bool], list[tuple[int, ...]]]:
         """Loads into L0 that are emitted with the first step that reads them, and of each step those that it reads.
@@ -169,12 +174,18 @@ class StepGraph:
                 mine.setdefault(self.spaces[number], []).append(number)
             for space, numbers in mine.items():
                 self.by_space[space].append((at, tuple(numbers)))
-        self.closers = [[at for at in range(self.count) if bits >> at & 1] for bits in self.closing]
         self.scarce = [
             tuple(n for one in (*self.loads[at], at) for n in self.uses[one] if self.spaces[n] in _SCARCE)
             for at in range(self.count)
         ]
         self.peaks = [self._peak(users) for users in self.by_space]
+
+    def closers(self, number: int) -> list[int]:
+        """The steps that come before the end of a local buffer, its users among them."""
+        if number not in self._closers:
+            bits = self.closing[number]
+            self._closers[number] = [at for at in range(self.count) if bits >> at & 1]
+        return self._closers[number]
 
     def _peak(self, steps: Sequence[tuple[int, tuple[int, ...]]]) -> int:
         """Most bytes of a memory that are alive together in the natural order."""
