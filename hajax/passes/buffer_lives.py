@@ -26,10 +26,13 @@ class Life:
     whole: bool
 
 
-def lifetimes(program: Program, dims: Dims) -> list[Life]:
-    """Of every buffer that a step touches. Steps are numbered through setup, body and finish."""
+def lifetimes(program: Program, dims: Dims, touched: Sequence[Touches] | None = None) -> list[Life]:
+    """Of every buffer that a step touches. Steps are numbered through setup, body and finish.
+
+    touched: what they touch, where that is known.
+    """
     steps = (*program.setup, *program.body, *program.finish)
-    touched = touches(of_program(program, dims))
+    touched = touches(of_program(program, dims)) if touched is None else touched
     body = range(len(program.setup), len(program.setup) + len(program.body))
     first: dict[str, int] = {}
     last: dict[str, int] = {}

@@ -272,9 +272,7 @@ def _best_fill(
         return None
     best: tuple[float, list[_Part]] | None = None
     for pieces in (n for n in PIECES if n <= blocks):
-        dealt = _dealt(loads, units, costs, blocks, pieces, kind)
-        if dealt[0] < limit and (best is None or dealt[0] < best[0]):
-            best = dealt
+        best = _dealt(loads, units, costs, blocks, pieces, kind, best[0] if best else limit) or best
     high = best[0] if best else min(limit, max(loads) + sum(once + blocks * each for once, each in costs))
     while high - low > LEAST_GAIN * bound:
         middle = (low + high) / 2
@@ -287,19 +285,32 @@ def _best_fill(
 
 
 def _dealt(
-    loads: Sequence[float], units: Sequence[_Unit], costs: Sequence[tuple[float, float]], blocks: int, pieces: int, kind: Kind
-) -> tuple[float, list[_Part]]:
+    loads: Sequence[float],
+    units: Sequence[_Unit],
+    costs: Sequence[tuple[float, float]],
+    blocks: int,
+    pieces: int,
+    kind: Kind,
+    limit: float,
+) -> tuple[float, list[_Part]] | None:
+    """None when the makespan is not below the limit."""
+    makespan = max(loads)
+    if makespan >= limit:
+        return None
     heap = [(load, core) for core, load in enumerate(loads)]
     heapq.heapify(heap)
     parts: list[_Part] = []
     bounds = [blocks * piece // pieces for piece in range(pieces + 1)]
     ranges = sorted(itertools.pairwise(bounds), key=lambda r: r[0] - r[1])
-    makespan = max(loads)
     for first, end in ranges:  # the longer ones of all units first
         for unit, (once, each) in zip(units, costs, strict=True):
             load, core = heap[0]
-            heapq.heapreplace(heap, (load + once + (end - first) * each, core))
-            makespan = max(makespan, load + once + (end - first) * each)
+            load = load + once + (end - first) * each
+            if load > makespan:
+                if load >= limit:
+                    return None
+                makespan = load
+            heapq.heapreplace(heap, (load, core))
             parts.append((core, unit, kind, first, end - first))
     return makespan, parts
 

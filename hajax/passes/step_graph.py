@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from hajax.passes.buffer_lives import Life, lifetimes
-from hajax.passes.dependencies import Edges, areas, edges, touches
+from hajax.passes.dependencies import Edges, edges, of_program, touches
 from hajax.passes.place_buffers import available_bytes, fixed_part
 from hajax.passes.step_cost import PIPES, StepCost, step_cost
 from hajax.plans.footprint import Dims
@@ -27,7 +27,8 @@ class StepGraph:
         self.depth = target.queue_depth
         self.issue = target.issue_cycles + target.argument_cycles
         self.costs: list[StepCost] = [step_cost(step, dims, target) for step in steps]
-        touched = touches(areas(steps, base, dims))
+        every = touches(of_program(base, dims))
+        touched = every[len(base.setup) : len(base.setup) + self.count]
         found = edges(touched)
         self.before = [tuple(sorted((*a, *b))) for a, b in zip(found.true, found.other, strict=True)]
         self.after: list[list[int]] = [[] for _ in steps]
@@ -43,7 +44,7 @@ class StepGraph:
         self.stages = [step.stage for step in steps]
         self._rank()
         self.bound = self._bound()
-        self._place(base, lifetimes(base, dims), target)
+        self._place(base, lifetimes(base, dims, every), target)
         numbers = {name: number for number, name in enumerate(self.names)}
         used = [sorted({name for (name, _), _ in (*its.reads, *its.writes)} & numbers.keys()) for its in touched]
         self.uses = [tuple(numbers[name] for name in names) for names in used]

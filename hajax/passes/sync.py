@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from hajax.passes.carry import carry, needs_of, unrolled, within
-from hajax.passes.dependencies import Area, Edges, Section, areas, edges, touches
+from hajax.passes.dependencies import Area, Edges, Place, Section, areas, edges, touches
 from hajax.passes.flag_order import PIPES, Code, Link, Pair, force, order_of
 from hajax.passes.place_buffers import STEP_BYTES
 from hajax.plans import Note
@@ -60,7 +60,7 @@ def synchronise(program: Program, dims: Dims, target: NpuTarget, carried: bool =
             codes.append(flowing.apart)
             emitted.append(())
             continue
-        code = _code(steps, edges(touches(placed_areas(steps, program, dims, section))), target)
+        code = _code(steps, edges(touches(_placed(areas(steps, program, dims, section), program))), target)
         codes.append(code)
         emitted.append(_emit(steps, _apart(code, ids)))
     if flowing is not None:
@@ -96,7 +96,8 @@ def _apart(code: Code, ids: int) -> _Flagged:
 def _carried(program: Program, dims: Dims, target: NpuTarget, ids: int) -> _Flowing | None:
     """The body for iterations without a barrier between them; None where the event ids do not suffice."""
     steps = program.body
-    found = unrolled(*(placed_areas(steps, program, dims, "body", odd=odd) for odd in (False, True)))
+    touched = areas(steps, program, dims)
+    found = unrolled(*(_placed(touched, program, odd) for odd in (False, True)))
     once = Edges(found.true[: len(steps)], found.other[: len(steps)])
     code = _code(steps, within(found, len(steps)), target)
     flowing = carry(code, needs_of(code.pipes, [_is_many(step, target) for step in steps], found), ids)
@@ -133,19 +134,19 @@ def _note(bare: Program, found: Program, codes: Sequence[Code], between: int) ->
     )
 
 
-def placed_areas(steps: Sequence[Step], program: Program, dims: Dims, section: Section, odd: bool = False) -> list[list[Area]]:
-    """What each step touches of the memories; of an alternating buffer, the version that it has in even or odd iterations."""
-    named = {buffer.name: buffer for buffer in program.buffers}
-    found = []
-    for touched in areas(steps, program, dims, section):
-        placed: list[Area] = []
-        for (name, version), blocks, write in touched:
-            buffer = named[name]
-            second = buffer.versions == 2 and version != odd
-            base = _address(buffer) + (program.slot_bytes[buffer.space] if second else 0)
-            placed.append(((buffer.space, 0), blocks << base // UNIT, write))
-        found.append(placed)
-    return found
+def _placed(found: Sequence[Sequence[Area]], program: Program, odd: bool = False) -> list[list[Area]]:
+    """The same areas of the memories; of an alternating buffer, the version that it has in even or odd iterations."""
+    places: dict[Place, tuple[Place, int]] = {}
+    for buffer in program.buffers:
+        first = _address(buffer)
+        for version in range(buffer.versions):
+            slot = program.slot_bytes[buffer.space] if buffer.versions == 2 and version != odd else 0
+            places[buffer.name, version] = (buffer.space, 0), (first + slot) // UNIT
+    placed = []
+    for touched in found:
+        moved = [(*places[place], blocks, write) for place, blocks, write in touched]
+        placed.append([(memory, blocks << base, write) for memory, base, blocks, write in moved])
+    return placed
 
 
 def _address(buffer: Buffer) -> int:

@@ -260,7 +260,7 @@ def _unordered(first: _Part, a: _Accesses, second: _Part, b: _Accesses, target: 
         if rows.size == 0 or columns.size == 0:
             continue
         one, other = a.step[rows][:, None], b.step[columns]
-        clash = second.known[other][:, pipes[a.step[rows]]].T < first.start + one
+        clash = first.start + one > second.known[other][:, pipes[a.step[rows]]].T
         if first is second:
             clash &= one < other
         clash &= (a.write[rows][:, None] > 0) | (b.write[columns] > 0)

@@ -114,6 +114,16 @@ def test_core_bytes_json():
     assert row["gm_bytes"] == row["item_bytes"] + row["plan_bytes"]
 
 
+def test_planning_json():
+    settings = ("--mechanism", "gdn", "--schedules", "hajax,no_such", "--heads", "1x1", "--lengths", "64", "--runs", "1")
+    found = report("planning.py", *settings)
+    (row,) = found["rows"]
+    assert set(row) == {"mechanism", "schedule", "T", "Hk", "Hv", "programs", "runs", "cold_ms", "hit_ms", "within"}
+    assert row["programs"] >= 1 and 0 < row["hit_ms"] < row["cold_ms"]
+    (absent,) = found["missing"]
+    assert absent["schedule"] == "no_such" and "no_such" in absent["reason"]
+
+
 @pytest.mark.native
 def test_tails_json():
     found = report("tails.py", "--mechanism", "gdn", "--cases", "2x1,2x2", "--lengths", "128", codes=(0, 1))
@@ -148,7 +158,7 @@ def test_ablation_json():
 @pytest.mark.parametrize(("program", "arguments", "named"), [
     ("accuracy.py", ("--instances", "0"), "--instances"), ("accuracy.py", ("--instances", "3", "--only", "3"), "--only"),
     ("core_bytes.py", ("--heads", "3x4"), "--heads"), ("tails.py", ("--lengths", "x"), "--lengths"),
-    ("utilisation.py", ("--length", "0"), "--length"),
+    ("utilisation.py", ("--length", "0"), "--length"), ("planning.py", ("--runs", "0"), "--runs"),
 ])  # fmt: skip
 def test_wrong_settings_are_named(program, arguments, named):
     done = subprocess.run([sys.executable, str(PROGRAMS / program), *arguments], capture_output=True, text=True, timeout=120)

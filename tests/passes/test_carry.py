@@ -159,7 +159,7 @@ def test_equal_programs_get_equal_flags():
 
 def test_the_schedule_hajax_carries_flags_and_its_form_has_the_switch():
     shape = Shape(1, 200, 1, 1, 1, 32, 32, "float16", "float16")
-    form = hajax_schedule._form(GATED_DELTA_RULE)
+    form = hajax_schedule.form_of(GATED_DELTA_RULE)
     assert form.carried
     (kept, parted) = (
         ascend.schedule("hajax", GATED_DELTA_RULE, shape, CHIP, 0, dataclasses.replace(form, carried=on)) for on in (True, False)
