@@ -21,10 +21,14 @@ def default_schedule(target: Target) -> str:
 
 def cache_key(mechanism: Mechanism, shape: Shape, target: Target, schedule: str) -> str:
     """Everything a plan depends on, as one line of JSON."""
+    return _key(mechanism, shape, target.fingerprint, schedule)
+
+
+def _key(mechanism: Mechanism, shape: Shape, fingerprint: str, schedule: str) -> str:
     key = {
         "mechanism": asdict(mechanism),
         "shape": asdict(shape),
-        "target": target.fingerprint,
+        "target": fingerprint,
         "schedule": schedule,
         "planner": VERSION,
         "abi": abi.digest(),
@@ -42,8 +46,9 @@ def plan(mechanism: Mechanism, shape: Shape, target: Target, schedule: str | Non
     known = schedules.ASCEND if isinstance(target, NpuTarget) else schedules.CPU
     if schedule not in known:
         raise ValueError(f"schedule: expected one of {sorted(known)}, got {schedule!r}")
-    key = cache_key(mechanism, shape, target, schedule)
-    wanted = (mechanism, shape, target.fingerprint, schedule, VERSION)
+    fingerprint = target.fingerprint  # once: it takes a part of what a hit may
+    key = _key(mechanism, shape, fingerprint, schedule)
+    wanted = (mechanism, shape, fingerprint, schedule, VERSION)
     if (text := cache.read(key)) is not None:
         try:
             stored = from_json(text)
