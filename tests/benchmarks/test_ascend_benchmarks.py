@@ -116,7 +116,7 @@ def test_core_bytes_json():
 
 def test_planning_json():
     settings = ("--mechanism", "gdn", "--schedules", "hajax,no_such", "--heads", "1x1", "--lengths", "64", "--runs", "1")
-    found = report("planning.py", *settings)
+    found = report("planning_time.py", *settings)
     (row,) = found["rows"]
     assert set(row) == {"mechanism", "schedule", "T", "Hk", "Hv", "programs", "runs", "cold_ms", "hit_ms", "within"}
     assert row["programs"] >= 1 and 0 < row["hit_ms"] < row["cold_ms"]
@@ -158,7 +158,7 @@ def test_ablation_json():
 @pytest.mark.parametrize(("program", "arguments", "named"), [
     ("accuracy.py", ("--instances", "0"), "--instances"), ("accuracy.py", ("--instances", "3", "--only", "3"), "--only"),
     ("core_bytes.py", ("--heads", "3x4"), "--heads"), ("tails.py", ("--lengths", "x"), "--lengths"),
-    ("utilisation.py", ("--length", "0"), "--length"), ("planning.py", ("--runs", "0"), "--runs"),
+    ("utilisation.py", ("--length", "0"), "--length"), ("planning_time.py", ("--runs", "0"), "--runs"),
 ])  # fmt: skip
 def test_wrong_settings_are_named(program, arguments, named):
     done = subprocess.run([sys.executable, str(PROGRAMS / program), *arguments], capture_output=True, text=True, timeout=120)

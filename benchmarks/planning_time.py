@@ -1,6 +1,6 @@
 """How long planning takes for an emulated Ascend chip: a plan made anew, and one that lies in the cache on disk.
 
-    python benchmarks/planning.py [--json] [--lengths 512,4096,65536] [--heads 16x16,16x32] [--mechanism gdn|kda|both]
+    python benchmarks/planning_time.py [--json] [--lengths 512,4096,65536] [--heads 16x16,16x32] [--mechanism gdn|kda|both]
         [--schedules hajax,hanpu] [--runs 5]
 
 CPU time of this process, so that what others do on the machine hardly enters; medians. Cold: nothing that an earlier plan left
