@@ -84,8 +84,8 @@ def drawn(heads: _ascend.Heads) -> dict[str, np.ndarray]:
         arrays[name] = (drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)).astype(np.float16)
     arrays["value"] = random.normal(size=arrays["value"].shape).astype(np.float16)
     decay, beta = -random.uniform(0, 0.1, arrays["log_decay"].shape), random.uniform(0.2, 1, arrays["beta"].shape)
-    decay[:, 40::50] = -1e5  # what clamps are for; the first head keeps its state to the end
-    decay[:, :, 0] = -0.01
+    decay[:, 40::50] = -1e5  # what clamps are for; some heads keep their states to the end
+    decay[:, :, 0::3] = -0.01
     beta[:, 9::25] = 0
     arrays["log_decay"], arrays["beta"] = decay.astype(np.float32), beta.astype(np.float32)
     arrays["state_in"] = random.normal(size=arrays["state_in"].shape).astype(np.float32)
@@ -134,7 +134,7 @@ def judge(most: int, jobs: int) -> list[tuple[_mutants.Mutant, str, str]]:
         raise SystemExit(
             f"mutations: the plan itself is wrong: NMSE {given.exact} against fp64, {given.meant} against its meaning"
         )
-    chosen = spread(list(_mutated(steps, sections)), most, lambda one: one[0])
+    chosen = spread(list(_mutated(steps, sections, _labels(given.labelled))), most, lambda one: one[0])
     mutants = [_mutants.Mutant(i, kind, number, text) for i, (kind, number, text, _) in enumerate(chosen, 1)]
     with ThreadPoolExecutor(jobs) as pool:
         verdicts = list(pool.map(lambda one: run(one[3]), chosen))
@@ -172,6 +172,12 @@ def _like(step: Step, words: Words) -> Step:
     return dataclasses.replace(step, waits=waits, sets=sets, barrier=bool(words[1] & _BARRIER))
 
 
+def _labels(plan: plans.Plan) -> list[str]:
+    assert isinstance(plan.launch, plans.Programs)
+    (program,) = plan.launch.programs
+    return [step.label for step in (*program.setup, *program.body, *program.finish)]
+
+
 def _steps_at(code: bytes) -> tuple[int, tuple[int, int, int]]:
     """Where the one program's steps begin, and how many its sections have."""
     ffi = cffi.FFI()
@@ -192,12 +198,12 @@ def spread(all_of_them: Sequence[One], most: int, kind_of: Callable[[One], str])
     return found
 
 
-def _mutated(steps: list[Words], sections: tuple[int, int, int]) -> Iterator[tuple[str, int, str, Edits]]:
+def _mutated(steps: list[Words], sections: tuple[int, int, int], labels: list[str]) -> Iterator[tuple[str, int, str, Edits]]:
     """Kind, number of a step, what was done to it, and the steps as they are then."""
     start = 0
     for section, size in enumerate(sections):
         for number in range(start, start + size):
-            name = f"{_opcode(steps[number])} {number}"
+            name = f"{_opcode(steps[number])} {number} ({labels[number]})"
             for kind, text, words in _of_step(steps[number], section):
                 yield kind, number, f"{name}: {text}", {number: words}
             for flag in _flags(steps[number], sets=True):

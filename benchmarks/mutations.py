@@ -84,6 +84,19 @@ EQUAL: dict[str, tuple[tuple[str, str], ...]] = {
     "plan": (
         (r"^count: .*one more$", MORE),
         (r"^field: mmad .*: p\[[01]\] one more$", MORE),
+        (r"^address: ub_to_l1 .*\((sums|zeros)\)", "the same constants go on, and zeros outside of the triangle are not read"),
+        (r"^count: ub_to_l1 .*\(zeros\): size one fewer", "its end is not read"),
+        (r"\((factor diagonals|factors to L1)\): size one fewer", "of the last factor, the chunk's decay, one block is read"),
+        (
+            r"\((A|between) to L0[AB]\): size one fewer",
+            "what was loaded before (A by columns, sums) left the same last fractal there",
+        ),
+        (r"exp32 \d+ \(chunk decay\): (src0|p\[1\])", "all rows of a sum's fractal are equal"),
+        (r"maxs32 \d+ \(ln beta\): (stage|size one fewer)", "fp16 clamps as well, and is as good as minus infinity"),
+        (r"maxs32 \d+ \(log decay\): p\[6\]", "exp of one bound is as zero as that of the other"),
+        (r"dup32 \d+ \(zeros\): p\[6\]", "fills lanes that nobody uses"),
+        (r"gate_to_ub \d+ \(beta\): p\[0\]", "the host gives beta for erase where there is one strength"),
+        (r"^stage: rows_to_l1 .*\(value\): stage 1", "values are used a stage later still, so they come in time"),
         (r"^field: load_[ab] .*: p\[4\] one more$", "an operand that is symmetric"),
         (r"^field: rows_from_ub .*: p\[3\] one more$", "one row of blocks is the same in both layouts"),
     ),
@@ -99,6 +112,7 @@ EQUAL: dict[str, tuple[tuple[str, str], ...]] = {
         (r"flags = words\.Third\(\); one more", "no step of these plans has more than two flags; 1 is no flag"),
         (r"i < end; one round fewer", "steps have three words"),
         (r"i \+ 1 < chunks_ \+ stages; one round more", "an iteration that no chunk is in"),
+        (r"PipeBarrier<PIPE_ALL>|code_\.Carries", "in these plans flags order all that the finish needs, too"),
         (r"if not \(i != 0 && \(how & kBarrierBetween\) != 0\)", "barriers where none is needed; no plan asks for them here"),
     ),
 }
