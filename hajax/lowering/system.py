@@ -50,7 +50,7 @@ class Inputs:
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """Room for a chunk's matrices in L1: [system, scores] as packed lower triangles of each head, and the inverse, 20 fractals a head."""
+    """Room for a chunk's matrices in L1: [system, scores] as packed lower triangles of each head; and the inverse."""
 
     triangles: Parts
     inverse: Parts
@@ -181,7 +181,8 @@ def _substitute(asm: Assembler, basics: InverseFractals, system: System, blocks:
         for half in range(1 if j < 8 else 2):
             vector(
                 asm, "mla32", at(inverse, (j + 1) * row + half * 32), column, at(inverse, j * row + half * 32),
-                repeats=SUBSTITUTION - 1 - j, blocks=(pitch, pitch, pitch), strides=(2, 2, 0), mask=mask, label=f"substitution {j}",
+                repeats=SUBSTITUTION - 1 - j, blocks=(pitch, pitch, pitch), strides=(2, 2, 0), mask=mask,
+                label=f"substitution {j}",
             )  # fmt: skip
     return inverse
 

@@ -12,7 +12,6 @@ from hajax.mechanisms import Mechanism
 
 _COARSE = 1024.0
 _EXACT = jax.lax.Precision.HIGHEST
-_ELEMENTWISE = 4  # blocks of up to so many tokens are too small for a matrix product
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,40 +91,51 @@ def advance(decays: Decays, state: jax.Array, key: jax.Array, update: jax.Array)
             return state + product("bhjk,bhrjv->bhrkv", key, update)
 
 
-def scores(decays: Decays, left: jax.Array, right: jax.Array) -> jax.Array:
-    """left_i . right_j, decayed over j < t <= i, [B, Hk, R, C, C]; 0 for j > i."""
+def scores(decays: Decays, lefts: tuple[jax.Array, ...], right: jax.Array) -> tuple[jax.Array, ...]:
+    """For each left, left_i . right_j, decayed over j < t <= i, [B, Hk, R, C, C]; 0 for j > i."""
     match decays:
         case ChannelDecay(log_decay=log_decay):
-            return _scores_by_channel(log_decay, left[:, :, None], right[:, :, None])
+            return tuple(_scores_by_channel(log_decay[None], jnp.stack(lefts)[:, :, :, None], right[None, :, :, None]))
         case ScalarDecay(ratio=factor) | NoDecay(mask=factor):
-            return factor * product("bhik,bhjk->bhij", left, right)[:, :, None]
+            return tuple(factor * product("bhik,bhjk->bhij", left, right)[:, :, None] for left in lefts)
 
 
 def _scores_by_channel(log_decay: jax.Array, left: jax.Array, right: jax.Array) -> jax.Array:
     """By binary halving: a block's second half against its first, both decayed to the boundary between them.
 
-    C is a power of two. Kept of every block [..., n, s, Dk]: the sums up to each token, those after it, and their total.
+    C is a power of two; the first axis is that of several lefts. Kept of every block [..., n, s, Dk]: the sums up to each
+    token, those after it, and their total.
     """
-    blocks = jnp.broadcast_to(jnp.sum(left * right, -1), log_decay.shape[:-1])[..., None, None]
-    before, after, total = log_decay[..., None, :], jnp.zeros_like(log_decay[..., None, :]), log_decay
-    left, right = left[..., None, :], right[..., None, :]
+    blocks = jnp.broadcast_to(jnp.sum(left * right, -1), (left.shape[0], *log_decay.shape[1:-1]))[..., None, None]
+    left, right, total = (x[..., None, :] for x in (left, right, log_decay))
+    before, after = total, jnp.zeros_like(total)
     while blocks.shape[-3] > 1:
-        (first, second), (left_first, left_second), (right_first, right_second) = map(_halves, (blocks, left, right))
-        (before_first, before_second), (after_first, after_second) = map(_halves, (before, after))
-        lows, highs = left_second * jnp.exp(before_second), right_first * jnp.exp(after_first)
-        if blocks.shape[-1] <= _ELEMENTWISE:
-            cross = jnp.sum(lows[..., :, None, :] * highs[..., None, :, :], -1)
-        else:
-            cross = product("...ik,...jk->...ij", lows, highs)
+        (first, second), (total_first, total_second) = _pairs(blocks), _pairs(total)
+        lows, highs = _pairs(left)[1] * jnp.exp(_pairs(before)[1]), _pairs(right)[0] * jnp.exp(_pairs(after)[0])
+        # Products of any size: as sums of elementwise ones, XLA's CPU compiler 0.10.2 made NaN of the smallest blocks' gradient.
+        cross = product("...ik,...jk->...ij", lows, highs)
         blocks = jnp.concatenate([jnp.concatenate([first, jnp.zeros_like(first)], -1), jnp.concatenate([cross, second], -1)], -2)
-        left, right = jnp.concatenate([left_first, left_second], -2), jnp.concatenate([right_first, right_second], -2)
-        first_total, second_total = total[..., ::2, :], total[..., 1::2, :]
-        before = jnp.concatenate([before_first, before_second + first_total[..., None, :]], -2)
-        after = jnp.concatenate([after_first + second_total[..., None, :], after_second], -2)
-        total = first_total + second_total
+        none = jnp.zeros_like(total_first)
+        before, after = _added(before, none, total_first), _added(after, total_second, none)
+        left, right, total = _joined(left), _joined(right), total_first + total_second
     return blocks[..., 0, :, :]
 
 
-def _halves(blocks: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _pairs(blocks: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Blocks [..., n, s, x] to the first and the second of each pair, [..., n / 2, s, x]."""
-    return blocks[..., ::2, :, :], blocks[..., 1::2, :, :]
+    count, size, width = blocks.shape[-3:]
+    pairs = blocks.reshape(*blocks.shape[:-3], count // 2, 2, size, width)
+    return pairs[..., 0, :, :], pairs[..., 1, :, :]
+
+
+def _joined(blocks: jax.Array) -> jax.Array:
+    """Blocks [..., n, s, Dk] two by two, [..., n / 2, 2 s, Dk]."""
+    count, size, channels = blocks.shape[-3:]
+    return blocks.reshape(*blocks.shape[:-3], count // 2, 2 * size, channels)
+
+
+def _added(sums: jax.Array, to_first: jax.Array, to_second: jax.Array) -> jax.Array:
+    """Blocks [..., n, s, Dk] joined, and what comes to the first of each pair and to the second, [..., n / 2, 1, Dk]."""
+    count, size, channels = sums.shape[-3:]
+    pairs = sums.reshape(*sums.shape[:-3], count // 2, 2, size, channels) + jnp.stack([to_first, to_second], -3)
+    return pairs.reshape(*sums.shape[:-3], count // 2, 2 * size, channels)

@@ -164,8 +164,10 @@ def _chunk(state: jax.Array, tokens: tuple[jax.Array, ...], mechanism: Mechanism
     known = _decays.read(decays, key, state) if mechanism.delta else None
     update = _strengthened(value, known, beta, mechanism)
     if mechanism.delta:
+        scores, system = _decays.scores(decays, (query, key), key)
         erase = beta[..., :1] if mechanism.strengths == 2 else beta[..., None]
-        update = solve_unit_lower(jnp.tril(erase * _decays.scores(decays, key, key), -1), update)
-    scores = _decays.scores(decays, query, key)
+        update = solve_unit_lower(jnp.tril(erase * system, -1), update)
+    else:
+        (scores,) = _decays.scores(decays, (query,), key)
     output = _decays.read(decays, query, state) + _decays.product("bhrij,bhrjv->bhriv", scores, update)
     return _decays.advance(decays, state, key, update), jnp.moveaxis(output, 3, 1)

@@ -28,9 +28,7 @@ def run(arrays, case, *, delta=True, columns=None):
     heads, width = case.value_heads, columns or case.value_dim
     dims = Dims(64, case.key_dim, width, 2 if heads == 2 else 1, heads == 2)
     program = cube_scalar.build(dims, constants, delta=delta)
-    items = tuple(
-        Item(0, 0, head, column) for head in range(0, heads, dims.heads) for column in range(0, case.value_dim, width)
-    )
+    items = tuple(Item(0, 0, head, column) for head in range(0, heads, dims.heads) for column in range(0, case.value_dim, width))
     state = arrays.get("initial_state", np.zeros((1, heads, case.key_dim, case.value_dim), np.float32))
     decay = np.maximum(arrays["log_decay"], np.float32(-1e4))  # as the host does
     inputs = interpret.Inputs(arrays["query"], arrays["key"], arrays["value"], decay, arrays["beta"], state[None])

@@ -52,7 +52,9 @@ bool holds(const GmAccess& access, int64_t byte) {
   return false;
 }
 
-Place place_of(const GmAccess& access) { return {access.instruction, access.pipe, access.number, access.where, access.step, true}; }
+Place place_of(const GmAccess& access) {
+  return {access.instruction, access.pipe, access.number, access.where, access.step, true};
+}
 
 Fault fault_of(const std::string& kernel, const std::vector<CoreRecord>& records, const Gm& gm, size_t core,
                const GmAccess& access, int64_t byte, uint16_t writer) {
