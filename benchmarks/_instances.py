@@ -1,6 +1,7 @@
 """The instances of accuracy.py: shapes and lengths from one list, gates, strengths, keys and states drawn from the number.
 
-Each has at least 1024 output values: to round them to fp16 is an error of 4.3e-8, the bound 1.2 times that; fewer scatter more.
+Each has so many output values that rounding them to fp16, an error of 4.3e-8 with some scatter, stays below the bound of 5.23e-8;
+the shortest sequences therefore come in many rows and heads. A test holds this against the fp64 outputs.
 """
 
 import dataclasses
@@ -18,14 +19,14 @@ SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((1, 1, 1, 1, 128, 128), (63, 65, 500, 1700, 4096)),
     ((1, 1, 1, 2, 128, 128), (16, 100, 640, 1024, 2500)),
     ((1, 1, 2, 2, 128, 128), (17, 129, 400, 1000, 2048)),
-    ((1, 1, 1, 3, 128, 128), (3, 64, 191, 513, 1500)),
-    ((1, 1, 3, 3, 128, 128), (5, 66, 192, 700, 1100)),
-    ((1, 1, 1, 4, 128, 128), (2, 33, 127, 320, 1024)),
-    ((1, 1, 2, 4, 128, 128), (4, 62, 128, 450, 800)),
+    ((1, 1, 1, 3, 128, 128), (12, 64, 191, 513, 1500)),
+    ((1, 1, 3, 3, 128, 128), (14, 66, 192, 700, 1100)),
+    ((1, 1, 1, 4, 128, 128), (11, 33, 127, 320, 1024)),
+    ((1, 1, 2, 4, 128, 128), (10, 62, 128, 450, 800)),
     ((1, 1, 4, 4, 128, 128), (8, 80, 257, 512, 900)),
     ((2, 1, 1, 1, 128, 128), (31, 64, 321, 1023, 2047)),
     ((2, 1, 1, 2, 128, 128), (7, 48, 150, 385, 1200)),
-    ((2, 1, 2, 4, 128, 128), (1, 61, 193, 256, 600)),
+    ((2, 1, 2, 4, 128, 128), (6, 61, 193, 256, 600)),
     ((3, 1, 2, 2, 128, 128), (9, 95, 160, 449, 704)),
     ((4, 1, 2, 4, 128, 128), (1, 15, 65, 130, 300)),
     ((6, 1, 1, 4, 128, 128), (1, 32, 63, 100, 190)),
