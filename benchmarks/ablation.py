@@ -2,7 +2,9 @@
 
     python benchmarks/ablation.py [--json] [--length 4096] [--heads 16x16] [--mechanism gdn|kda|both] [--specialised]
 
-On an emulated 310P1, from the first variant to the last, each with the switches of the one before it and one more:
+On an emulated 310P1, from mapping to the last variant, each with the switches of the one before it and one more; beside them
+order alone (chunk_head: the chunk-head mapping, whose states have no second version either), which "mapping, order" is to be
+compared with for what the mapping does:
   mapping   heads stay on a core through all their chunks (without it each chunk's map is work of its own, handed on through GM)
   order     the state's update last and in place (without it a second state version is written and fetched back through GM)
   layouts   each vector chain Blocked or Dense as planned (without it all of them Dense, with transforms at every boundary)
@@ -71,7 +73,7 @@ def _scheduled(name: str) -> Maker:
 
 
 VARIANTS = (
-    Variant("none", _scheduled("chunk_head")),
+    Variant("order", _scheduled("chunk_head"), beside=True),
     Variant("mapping", _vector("spilled")),
     Variant("mapping, second state version in UB", _vector("definition"), beside=True),
     Variant("mapping, order", _vector("planned")),
