@@ -1,6 +1,7 @@
 """How the machine walks a plan: sections, stages, versions of buffers, first and last chunks, items, sequences, flags."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -280,8 +281,9 @@ def test_a_failed_check_names_the_steps():
     with pytest.raises(npu.SimFault) as caught:
         execute([program([sync()], [sync()], columns=32), program((), body, columns=32)], 5, items=[(1, 0, 0, 0, 0, -1)])
     assert caught.value.check == "race"
-    assert "(copy_ubuf_to_gm) of step 1/2 at ./native/ascend/moves.h:" in caught.value.text
-    assert "the other access: V instruction 1 (vector_dup) of step 1/0 at" in caught.value.text
+    # An installed library is stripped: without the kernel's lines, steps are all that tells where.
+    assert re.search(r"\(copy_ubuf_to_gm\) of step 1/2( at \./native/ascend/moves\.h:\d+)?: src reads UB", caught.value.text)
+    assert "the other access: V instruction 1 (vector_dup) of step 1/0" in caught.value.text
 
 
 def test_a_timeline_names_the_steps():
