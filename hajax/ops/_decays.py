@@ -95,47 +95,41 @@ def scores(decays: Decays, lefts: tuple[jax.Array, ...], right: jax.Array) -> tu
     """For each left, left_i . right_j, decayed over j < t <= i, [B, Hk, R, C, C]; 0 for j > i."""
     match decays:
         case ChannelDecay(log_decay=log_decay):
-            return tuple(_scores_by_channel(log_decay[None], jnp.stack(lefts)[:, :, :, None], right[None, :, :, None]))
+            return _scores_by_channel(log_decay, lefts, right)
         case ScalarDecay(ratio=factor) | NoDecay(mask=factor):
             return tuple(factor * product("bhik,bhjk->bhij", left, right)[:, :, None] for left in lefts)
 
 
-def _scores_by_channel(log_decay: jax.Array, left: jax.Array, right: jax.Array) -> jax.Array:
+def _scores_by_channel(log_decay: jax.Array, lefts: tuple[jax.Array, ...], right: jax.Array) -> tuple[jax.Array, ...]:
     """By binary halving: a block's second half against its first, both decayed to the boundary between them.
 
-    C is a power of two; the first axis is that of several lefts. Kept of every block [..., n, s, Dk]: the sums up to each
-    token, those after it, and their total.
+    C is a power of two. Arrays are [lefts, B Hk, R, blocks, tokens, Dk], not more: XLA's CPU compiler (0.10.2) reads and writes
+    out of bounds where it reduces some arrays of eight axes.
     """
-    blocks = jnp.broadcast_to(jnp.sum(left * right, -1), (left.shape[0], *log_decay.shape[1:-1]))[..., None, None]
-    left, right, total = (x[..., None, :] for x in (left, right, log_decay))
-    before, after = total, jnp.zeros_like(total)
-    while blocks.shape[-3] > 1:
+    shape = log_decay.shape
+    rows, size, channels = shape[0] * shape[1], shape[3], shape[4]
+    left = jnp.stack(lefts).reshape(len(lefts), rows, 1, size, 1, channels)
+    right, total = right.reshape(1, rows, 1, size, 1, channels), log_decay.reshape(1, rows, shape[2], size, 1, channels)
+    blocks = jnp.broadcast_to(jnp.sum(left * right, -1, keepdims=True), (len(lefts), *total.shape[1:-1], 1))
+    before, after = total, jnp.zeros_like(total)  # sums of each token and those before it in its block, of those after it
+    while blocks.shape[3] > 1:
+        (before_first, before_second), (after_first, after_second) = _pairs(before), _pairs(after)
         (first, second), (total_first, total_second) = _pairs(blocks), _pairs(total)
-        lows, highs = _pairs(left)[1] * jnp.exp(_pairs(before)[1]), _pairs(right)[0] * jnp.exp(_pairs(after)[0])
-        # Products of any size: as sums of elementwise ones, XLA's CPU compiler 0.10.2 made NaN of the smallest blocks' gradient.
-        cross = product("...ik,...jk->...ij", lows, highs)
-        blocks = jnp.concatenate([jnp.concatenate([first, jnp.zeros_like(first)], -1), jnp.concatenate([cross, second], -1)], -2)
-        none = jnp.zeros_like(total_first)
-        before, after = _added(before, none, total_first), _added(after, total_second, none)
-        left, right, total = _joined(left), _joined(right), total_first + total_second
-    return blocks[..., 0, :, :]
+        (left_first, left_second), (right_first, right_second) = _pairs(left), _pairs(right)
+        lows, highs = left_second * jnp.exp(before_second), right_first * jnp.exp(after_first)
+        cross = product("lbrnik,brnjk->lbrnij", lows, highs[0])
+        blocks = _stacked(jnp.concatenate([first, jnp.zeros_like(first)], -1), jnp.concatenate([cross, second], -1))
+        before = _stacked(before_first, before_second + total_first)
+        after = _stacked(after_first + total_second, after_second)
+        left, right, total = _stacked(left_first, left_second), _stacked(right_first, right_second), total_first + total_second
+    return tuple(blocks.reshape(len(lefts), *shape[:4], size))
 
 
 def _pairs(blocks: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Blocks [..., n, s, x] to the first and the second of each pair, [..., n / 2, s, x]."""
-    count, size, width = blocks.shape[-3:]
-    pairs = blocks.reshape(*blocks.shape[:-3], count // 2, 2, size, width)
-    return pairs[..., 0, :, :], pairs[..., 1, :, :]
+    return blocks[..., ::2, :, :], blocks[..., 1::2, :, :]
 
 
-def _joined(blocks: jax.Array) -> jax.Array:
-    """Blocks [..., n, s, Dk] two by two, [..., n / 2, 2 s, Dk]."""
-    count, size, channels = blocks.shape[-3:]
-    return blocks.reshape(*blocks.shape[:-3], count // 2, 2 * size, channels)
-
-
-def _added(sums: jax.Array, to_first: jax.Array, to_second: jax.Array) -> jax.Array:
-    """Blocks [..., n, s, Dk] joined, and what comes to the first of each pair and to the second, [..., n / 2, 1, Dk]."""
-    count, size, channels = sums.shape[-3:]
-    pairs = sums.reshape(*sums.shape[:-3], count // 2, 2, size, channels) + jnp.stack([to_first, to_second], -3)
-    return pairs.reshape(*sums.shape[:-3], count // 2, 2 * size, channels)
+def _stacked(first: jax.Array, second: jax.Array) -> jax.Array:
+    """One block of each pair, the tokens of the first before those of the second."""
+    return jnp.concatenate([first, second], -2)
