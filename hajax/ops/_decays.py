@@ -103,21 +103,26 @@ def scores(decays: Decays, lefts: tuple[jax.Array, ...], right: jax.Array) -> tu
 def _scores_by_channel(log_decay: jax.Array, lefts: tuple[jax.Array, ...], right: jax.Array) -> tuple[jax.Array, ...]:
     """By binary halving: a block's second half against its first, both decayed to the boundary between them.
 
-    C is a power of two. Arrays are [lefts, B Hk, R, blocks, tokens, Dk], not more: XLA's CPU compiler (0.10.2) reads and writes
-    out of bounds where it reduces some arrays of eight axes.
+    C is a power of two. Arrays are [lefts, B Hk R, blocks, tokens, Dk], with few axes: XLA's CPU compiler (0.10.2) reads and
+    writes out of bounds where it reduces some arrays of eight, and a transformation may add two.
     """
     shape = log_decay.shape
     rows, size, channels = shape[0] * shape[1], shape[3], shape[4]
-    left = jnp.stack(lefts).reshape(len(lefts), rows, 1, size, 1, channels)
-    right, total = right.reshape(1, rows, 1, size, 1, channels), log_decay.reshape(1, rows, shape[2], size, 1, channels)
-    blocks = jnp.broadcast_to(jnp.sum(left * right, -1, keepdims=True), (len(lefts), *total.shape[1:-1], 1))
+
+    def for_each_value_head(x: jax.Array, count: int) -> jax.Array:
+        x = jnp.broadcast_to(x.reshape(count, rows, 1, size * channels), (count, rows, shape[2], size * channels))
+        return x.reshape(count, rows * shape[2], size, 1, channels)
+
+    left, right = for_each_value_head(jnp.stack(lefts), len(lefts)), for_each_value_head(right, 1)
+    blocks = jnp.sum(left * right, -1, keepdims=True)
+    total = log_decay.reshape(1, rows * shape[2], size, 1, channels)
     before, after = total, jnp.zeros_like(total)  # sums of each token and those before it in its block, of those after it
-    while blocks.shape[3] > 1:
+    while blocks.shape[2] > 1:
         (before_first, before_second), (after_first, after_second) = _pairs(before), _pairs(after)
         (first, second), (total_first, total_second) = _pairs(blocks), _pairs(total)
         (left_first, left_second), (right_first, right_second) = _pairs(left), _pairs(right)
         lows, highs = left_second * jnp.exp(before_second), right_first * jnp.exp(after_first)
-        cross = product("lbrnik,brnjk->lbrnij", lows, highs[0])
+        cross = product("lbnik,bnjk->lbnij", lows, highs[0])
         blocks = _stacked(jnp.concatenate([first, jnp.zeros_like(first)], -1), jnp.concatenate([cross, second], -1))
         before = _stacked(before_first, before_second + total_first)
         after = _stacked(after_first + total_second, after_second)

@@ -81,3 +81,13 @@ def test_a_decay_of_minus_infinity_has_finite_gradients():
 def test_one_token():
     case = parse("T=1 Hk=1 Hv=2 op=kda")
     assert_gradients(case, inputs(case))
+
+
+def test_a_second_derivative_over_packed_sequences_is_symmetric():
+    """With as many axes as any transformation makes of it: XLA's CPU compiler once crashed at eight."""
+    arrays = {n: jnp.asarray(x) for n, x in inputs(parse("T=8 Hk=1 Hv=3 Dk=128 Dv=8 op=kda cu=0,3,8")).items()}
+    cuts = arrays.pop("cu_seqlens")
+    loss = lambda beta: (operator(parse("T=8 op=kda"))(**(arrays | {"beta": beta}), cu_seqlens=cuts)[0] ** 2).sum()
+    hessian = np.asarray(jax.jit(jax.jacrev(jax.grad(loss)))(arrays["beta"])).reshape(24, 24)
+    np.testing.assert_allclose(hessian, hessian.T, atol=1e-6 * np.abs(hessian).max())
+    assert np.abs(hessian).max() > 0
