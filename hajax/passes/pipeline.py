@@ -4,8 +4,10 @@ The body is lowered stage by stage; list scheduling over a model of pipes, queue
 """
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 
 from hajax.passes.dependencies import require_versions, unpipelined
+from hajax.passes.known_orders import known_order
 from hajax.passes.list_schedule import Found, Search, Taste, modelled_cycles
 from hajax.passes.step_graph import StepGraph
 from hajax.plans import Note
@@ -23,11 +25,14 @@ _TASTES = (
 _CAREFUL = tuple(Taste(30.0, closing=6000.0, opening=30.0, slack=30.0, lookahead=steps) for steps in (64, 16))
 
 
-def pipeline(program: Program, dims: Dims, target: NpuTarget, searches: int = len(_TASTES)) -> tuple[Program, Note]:
+def pipeline(
+    program: Program, dims: Dims, target: NpuTarget, searches: int = len(_TASTES), *, carried: bool = False, known: bool = True
+) -> tuple[Program, Note]:
     """The program with its body in the order found, and addresses for the buffers that live within an iteration.
 
     searches: how many preferences are tried; each takes some 20 ms. Without an order that fits and is faster, stages follow one
-    another, the last one first.
+    another, the last one first. known: take an order that was searched for beforehand, if there is one; carried says whether
+    flags or a barrier order an iteration behind the last one.
     """
     if not 1 <= searches <= len(_TASTES):
         raise ValueError(f"searches: expected 1 to {len(_TASTES)}, got {searches}")
@@ -36,6 +41,14 @@ def pipeline(program: Program, dims: Dims, target: NpuTarget, searches: int = le
     if not base.body:
         return base, Note("pipeline", "nothing to order", "", "")
     graph = StepGraph(base, dims, target)
+    if known and (one := known_order(base, graph, target, carried)) is not None:
+        note = Note(
+            "pipeline",
+            f"{one.cycles:.0f} modelled cycles an iteration in steady state, searched for beforehand",
+            f"the busiest unit needs {graph.bound:.0f}",
+            f"{len(one.order)} steps",
+        )
+        return _in_order(base, one.order, one.addresses), note
     before = modelled_cycles(graph, range(graph.count))
     found: list[Found] = []
     for tastes in (_TASTES[:searches], _TASTES[searches:], _CAREFUL):
@@ -48,11 +61,15 @@ def pipeline(program: Program, dims: Dims, target: NpuTarget, searches: int = le
         return base, Note("pipeline", "one stage after the other", "no order that fits and is faster", told)
     order, addresses, cycles = best
     assert graph.keeps_edges(order), "pipeline: an order broke a dependency"
-    buffers = tuple(dataclasses.replace(b, address=addresses.get(b.name)) for b in program.buffers)
     note = Note(
         "pipeline",
         f"{cycles:.0f} modelled cycles an iteration",
         f"{before:.0f} with one stage after the other",
         f"{before - cycles:.0f} cycles; the busiest unit needs {graph.bound:.0f}, the longest path {max(graph.path):.0f}",
     )
-    return dataclasses.replace(base, body=tuple(base.body[at] for at in order), buffers=buffers), note
+    return _in_order(base, order, addresses), note
+
+
+def _in_order(base: Program, order: Sequence[int], addresses: Mapping[str, int]) -> Program:
+    buffers = tuple(dataclasses.replace(b, address=addresses.get(b.name)) for b in base.buffers)
+    return dataclasses.replace(base, body=tuple(base.body[at] for at in order), buffers=buffers)

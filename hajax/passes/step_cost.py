@@ -201,10 +201,9 @@ class _Core:
         """A step's instructions; returns when the first one starts."""
         first = -1.0
         for number in range(cost.instructions):
-            at = self.issue(queue, self.target.issue_cycles + self.target.argument_cycles)
             if number and number % cost.run == 0:
-                at = max(at, queue.done)
-                queue.drained = True
+                self.hold(queue, queue.done)
+            at = self.issue(queue, self.target.issue_cycles + self.target.argument_cycles)
             first = at if number == 0 else first
             cycles = cost.cycles + (cost.first if queue.drained else 0.0)
             queue.drained = False

@@ -100,7 +100,7 @@ def _carried(program: Program, dims: Dims, target: NpuTarget, ids: int) -> _Flow
     found = unrolled(*(_placed(touched, program, odd) for odd in (False, True)))
     once = Edges(found.true[: len(steps)], found.other[: len(steps)])
     code = _code(steps, within(found, len(steps)), target)
-    flowing = carry(code, needs_of(code.pipes, [_is_many(step, target) for step in steps], found), ids)
+    flowing = carry(code, needs_of(code.pipes, [is_many(step, target) for step in steps], found), ids)
     if flowing is None:
         return None
     kinds = [(flowing.order.links, flowing.numbers), (flowing.between, flowing.between_numbers)]
@@ -169,12 +169,12 @@ def _code(steps: Sequence[Step], found: Edges, target: NpuTarget) -> Code:
         for one in (*found.true[at], *found.other[at]):
             latest[pipes[one]] = max(latest.get(pipes[one], -1), one)
         mine = latest.pop(pipes[at], -1)
-        own.append(-1 if _is_many(step, target) else mine)
+        own.append(-1 if is_many(step, target) else mine)
         needs.append(sorted(latest.items()))
     return Code(pipes, own, needs, {})
 
 
-def _is_many(step: Step, target: NpuTarget) -> bool:
+def is_many(step: Step, target: NpuTarget) -> bool:
     """So many tiles keep the cube busy until the first of them is there: no barrier before the next product."""
     return step.opcode == "mmad" and step.p[0] * step.p[1] >= target.cube_barrier_tiles
 

@@ -93,7 +93,7 @@ def _through_passes(
     program = form.build(dims, constants, kind)
     notes = []
     if form.pipelined:
-        program, note = pipeline(program, sizes, target, searches=searches)
+        program, note = pipeline(program, sizes, target, searches=searches, carried=form.carried)
         notes.append(note)
     else:
         program = replace(program, body=unpipelined(program.body))

@@ -1,0 +1,150 @@
+// Searches an emission order by simulated annealing: hajax_order_search PROBLEM SECONDS [SEED [ORDER]]
+// The problem is what scripts/search_orders.py writes; ORDER a file that begins with a legal order to start from.
+// Prints three lines: the modelled cycles of an iteration, the order, and the addresses of the buffers.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+#include <stdexcept>
+#include <string>
+
+#include "native/tools/order_search/period.h"
+
+namespace {
+
+using namespace hajax::search;
+
+constexpr double kHot = 150.0, kCold = 1.0;  // cycles by which an order may be worse and still be taken, about
+constexpr int kCheckTime = 64;               // evaluations between two looks at the time
+constexpr int kIterations = 8;               // of the final figure
+
+struct Move {
+  int from, length, by;
+};
+
+class Annealer {
+ public:
+  Annealer(const Problem& problem, unsigned seed) : problem_(problem), period_(problem), random_(seed) {
+    places_.resize(problem.steps.size());
+    take(problem.start);
+    cycles_ = period_(order_);
+  }
+
+  // Cools down in this time; returns the best order seen.
+  std::vector<int> run(double seconds) {
+    std::vector<int> best = order_;
+    double least = cycles_;
+    const auto start = std::chrono::steady_clock::now();
+    double heat = kHot;
+    for (long number = 0;; ++number) {
+      if (number % kCheckTime == 0) {
+        const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / seconds;
+        if (spent >= 1.0) return best;
+        heat = kHot * std::pow(kCold / kHot, spent);
+      }
+      Move move{};
+      if (!draw(&move)) continue;
+      moved_ = order_;
+      const auto first = moved_.begin() + move.from, end = first + move.length;
+      if (move.by > 0) {
+        std::rotate(first, end, end + move.by);
+      } else {
+        std::rotate(first + move.by, first, end);
+      }
+      const double cycles = period_(moved_);
+      if (!(cycles <= cycles_ || uniform() < std::exp((cycles_ - cycles) / heat))) continue;
+      take(moved_);
+      cycles_ = cycles;
+      if (cycles < least) {
+        least = cycles;
+        best = order_;
+      }
+    }
+  }
+
+ private:
+  double uniform() { return std::uniform_real_distribution<double>(0.0, 1.0)(random_); }
+  int below(int end) { return static_cast<int>(random_() % static_cast<unsigned>(end)); }
+
+  void take(const std::vector<int>& order) {
+    order_ = order;
+    for (int at = 0; at < problem_.count(); ++at) places_[order_[at]] = at;
+  }
+
+  // A run of steps, mostly one, and how far it goes: near by more often than far. False: it cannot go anywhere.
+  bool draw(Move* move) {
+    const int steps = problem_.count();
+    const double kind = uniform();
+    move->from = below(steps);
+    move->length = kind < 0.3 ? 1 + below(6) : kind < 0.4 ? 1 + below(24) : 1;
+    move->length = std::min(move->length, steps - move->from);
+    const int end = move->from + move->length;
+    int least = 0, most = steps - 1;
+    for (int place = move->from; place < end; ++place) {
+      for (int one : problem_.steps[order_[place]].before) {
+        if (places_[one] < move->from) least = std::max(least, places_[one] + 1);
+      }
+      for (int one : problem_.steps[order_[place]].after) {
+        if (places_[one] >= end) most = std::min(most, places_[one] - 1);
+      }
+    }
+    const double far = uniform();
+    const int reach = far < 0.5 ? 8 : far < 0.8 ? 40 : 400;
+    const int low = std::max(least - move->from, -reach), high = std::min(most - end + 1, reach);
+    if (low >= high) return false;
+    move->by = low + below(high - low + 1);
+    return move->by != 0;
+  }
+
+  const Problem& problem_;
+  Period period_;
+  std::mt19937 random_;
+  std::vector<int> order_, moved_, places_;
+  double cycles_ = 0.0;
+};
+
+template <typename T>
+void print(const std::vector<T>& values) {
+  for (size_t at = 0; at < values.size(); ++at) std::printf(at ? " %ld" : "%ld", static_cast<long>(values[at]));
+  std::printf("\n");
+}
+
+void search(int argc, char** argv) {
+  std::ifstream in(argv[1]);
+  if (!in) throw std::runtime_error(std::string("cannot read ") + argv[1]);
+  Problem problem = read_problem(in);
+  if (argc > 4) {
+    std::ifstream given(argv[4]);
+    for (int& at : problem.start) {
+      if (!(given >> at)) throw std::runtime_error(std::string("expected an order in ") + argv[4]);
+    }
+    require_legal(problem);
+  }
+  Annealer annealer(problem, argc > 3 ? static_cast<unsigned>(std::atoi(argv[3])) : 0u);
+  const std::vector<int> order = annealer.run(std::atof(argv[2]));
+  Period period(problem);
+  const double cycles = period(order, kIterations);
+  if (cycles == kNoRoom) throw std::runtime_error("no order fits, the start included");
+  std::printf("%.1f\n", cycles);
+  print(order);
+  print(period.addresses());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3 || argc > 5) {
+    std::fprintf(stderr, "usage: hajax_order_search PROBLEM SECONDS [SEED [ORDER]]\n");
+    return 2;
+  }
+  try {
+    search(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "hajax_order_search: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
