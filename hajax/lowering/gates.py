@@ -28,6 +28,8 @@ from hajax.plans.program import LOAD, MAP, Operand
 
 LOWEST_DECAY = -2000.0  # exp of it is 0, and sums of 64 of them stay finite
 LOWEST_STRENGTH = -20000.0  # stands for the logarithm of 0
+GATE_SCALE = 256.0  # scalar log decays are split times this: low parts of -1e-3 lie above fp16's subnormals (numerics A4)
+LOWEST_LOG = -64000.0  # of scaled log decays and of ln beta: still fp16, and exp of a 256th of it is 0
 MASKED = 30000.0
 FACTOR_BLOCKS = 16  # blocks of 16 row factors of a head: 4 each of read, write and output, 1 of the chunk's decay, 3 unused
 READ, WRITE, OUTPUT, CHUNK_DECAY = 0, 4, 8, 12
@@ -40,7 +42,7 @@ class Basics:
     negative: Operand  # minus the identity
     ones: Operand
     lower: Operand  # t <= i
-    last_rows: Operand  # for row i: i times ones, then t > j
+    last_rows: Operand  # for row i: i times ones, then t > j; over GATE_SCALE, as the next and the one after next
     between: Operand  # for row i >= 1: [t > j] over earlier blocks
     masks: Operand  # for row i: i times zero, then what is above the diagonal
     sums: Operand  # [t <= j], [t > j], ones
@@ -51,8 +53,9 @@ def place_basics(asm: Assembler) -> Basics:
     """Setup steps: a few fractals from GM, the rest composed of windows over a row of them in UB."""
     rows = asm.dims.rows
     one, zero = np.ones((16, 16), np.float16), np.zeros((16, 16), np.float16)
-    strict, upper = np.tril(one, -1), np.triu(one)
-    window = [one] * (rows - 1) + [strict] + [zero] * (rows - 1) + [upper] + [one] * (rows - 1)
+    share = one / np.float16(GATE_SCALE)
+    strict, upper = np.tril(share, -1), np.triu(share)
+    window = [share] * (rows - 1) + [strict] + [zero] * (rows - 1) + [upper] + [share] * (rows - 1)
     window += [zero] * (rows - 1) + [np.triu(one, 1) * np.float16(MASKED)]
     staged = asm.buffer("constants:UB", "UB", len(window) * HALF)
     asm.emit(
@@ -186,23 +189,15 @@ def lower_gates(asm: Assembler, basics: Basics, buffers: GateBuffers, *, state_s
 
 
 def lower_diagonals(asm: Assembler, raw: Operand, diagonals: Operand) -> Operand:
-    """Map steps: diagonal fractals in L1: high parts of log decays and of ln beta, every head's in turn, then low parts."""
+    """Map steps: diagonal fractals in L1: high parts of scaled log decays and of ln beta, every head's in turn, then low parts."""
     asm.stage = MAP
     dims = asm.dims
     heads, rows = dims.heads, dims.rows
     logs = asm.buffer("logs", "UB", 2 * heads * dims.chunk * 4)
     strengths = heads * dims.chunk * 4
-    vector(asm, "maxs32", logs, raw, repeats=heads, scalar=asm.scalar(LOWEST_DECAY), label="log decay")
+    vector(asm, "muls32", logs, raw, repeats=heads, scalar=asm.scalar(GATE_SCALE), label="log decay")
     vector(asm, "ln32", at(logs, strengths), at(raw, strengths), repeats=heads, label="ln beta")
-    vector(
-        asm,
-        "maxs32",
-        at(logs, strengths),
-        at(logs, strengths),
-        repeats=heads,
-        scalar=asm.scalar(LOWEST_STRENGTH),
-        label="ln beta",
-    )
+    vector(asm, "maxs32", logs, logs, repeats=2 * heads, scalar=asm.scalar(LOWEST_LOG), label="gates")
     halves = high_and_low(asm, logs, 2 * heads, "gates")
     blocks = 4 * heads * rows
     build_diagonals(asm, halves, diagonals, blocks, "gate")

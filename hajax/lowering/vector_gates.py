@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
-from hajax.lowering.gates import Basics
+from hajax.lowering.gates import GATE_SCALE, Basics
 from hajax.lowering.tiles import TRANSPOSE, Parts, copy_out, load, multiply, vector
 from hajax.plans.program import MAP, Operand
 
@@ -28,9 +28,11 @@ def place_row_factors(asm: Assembler) -> RowFactors:
 
 
 def place_sums(asm: Assembler) -> Operand:
-    """Setup: 0/1 rows that add gates up: those up to each token, those behind it, all of them; a left operand in L1."""
+    """Setup: rows of 0 and 1 / GATE_SCALE that add gates up: those up to each token, those behind it, all of them; a left
+    operand in L1.
+    """
     rows = asm.dims.rows
-    one, zero = np.ones((16, 16), np.float16), np.zeros((16, 16), np.float16)
+    one, zero = np.full((16, 16), 1 / GATE_SCALE, np.float16), np.zeros((16, 16), np.float16)
     until, behind = np.tril(one), np.triu(one, 1)
     fractals = [one if t < i else until if t == i else zero for i in range(rows) for t in range(rows)]
     fractals += [zero if t < i else behind if t == i else one for i in range(rows) for t in range(rows)]
