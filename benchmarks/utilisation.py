@@ -7,7 +7,7 @@ Useful MACs are those of the unsplit products: K K^T, Q K^T, A W and P x (C C D 
 value head and chunk, whatever a kernel executes for them; for heads of 128 channels and chunks of 64 that is 5 C D D. The rest
 of what the cube executes is low parts of split operands, diagonal scalings, sums of gates and merges of the inverse. Peak: a
 16 x 16 x 16 product a cycle and core. A pipe's bound is the utilisation if nothing but that pipe's busy cycles took time; the
-critical one has the least. --specialised: the kernel made of this plan's programs, beside the one that walks any plan.
+critical one has the least. --specialised: the kernel made of a plan's programs too, planned for a chip without loads of steps.
 
 A row: mechanism, T, Hk, Hv, kernel (walked or specialised), change (of which assumed constant of the chip, or none), cycles,
 useful_macs, macs (executed), utilisation, executed_utilisation, cores, and of the busiest core critical (pipe), busy_cycles,
@@ -24,7 +24,7 @@ import _harness
 import _machine
 
 from hajax.backends import npu as emulated
-from hajax.targets import NpuTarget
+from hajax.targets import NpuTarget, npu
 
 CHUNK = 64
 TILE = 16**3  # MACs of a cycle and core
@@ -58,7 +58,8 @@ def changed(target: NpuTarget, change: dict[str, float]) -> NpuTarget:
 
 def measure(heads: _ascend.Heads, target: NpuTarget, change: str, specialised: bool) -> dict[str, Any]:
     """One row."""
-    runs = _ascend.count(heads, target, chip=changed(target, CHANGES[change]), specialised=specialised)
+    planned_for = npu.specialised(target) if specialised else target
+    runs = _ascend.count(heads, planned_for, chip=changed(target, CHANGES[change]), specialised=specialised)
     cycles = sum(run.timing["cycles"] for run in runs)
     useful = useful_macs(heads)
     busiest = {pipe: max(sum(run.busy_cycles[core][pipe] for run in runs if core < run.blocks) for core in range(target.ai_cores))

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from hajax import chip_cost
 from hajax.plans.footprint import FULL_FRACTAL, HALF_FRACTAL, UNIT, VECTOR, Dims, element_bytes, pipe, products, tile_rows
-from hajax.plans.program import Flag, Step
+from hajax.plans.program import Flag, Program, Step
 from hajax.targets import NpuTarget
 
 PIPES = ("MTE2", "MTE1", "M", "V", "MTE3")
+_SETTLED = 4  # iterations until their cycles repeat, about
 _BARRIER_BETWEEN = 4  # of an mmad's p[6]
 _TAKES_SCALAR = ("muls32", "adds32", "maxs32", "mins32", "axpy32", "axpy16", "dup32", "dup16", "muls16")
 _VECTOR_INSTRUCTIONS = {
@@ -246,3 +247,12 @@ def simulate(steps: Sequence[Step], dims: Dims, target: NpuTarget) -> Timing:
             core.set(flag)
     cycles = max(core.scalar, *(queue.done for queue in core.queues))
     return Timing(cycles, (*(queue.busy for queue in core.queues), core.busy), tuple(starts), tuple(ends))
+
+
+def steady_cycles(program: Program, dims: Dims, target: NpuTarget) -> float:
+    """Of an iteration of the body once iterations follow one another steadily, flags or a barrier between them."""
+    if not program.carried:
+        return simulate(program.body, dims, target).cycles
+    set_before = [step for step in program.setup if step.opcode == "sync" and step.sets and not step.waits]
+    short, long = (simulate((*set_before, *program.body * count), dims, target).cycles for count in (_SETTLED, 2 * _SETTLED))
+    return (long - short) / _SETTLED

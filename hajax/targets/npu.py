@@ -111,6 +111,11 @@ def load(name: str, folder: Traversable | None = None) -> NpuTarget:
     return _load(name, folder)[0]
 
 
+def specialised(target: NpuTarget) -> NpuTarget:
+    """The chip as a kernel made of a plan's programs sees it: its steps are code, so no scalar loads fetch them. To plan for."""
+    return dataclasses.replace(target, scalar_load_cycles=0.0)
+
+
 @functools.cache
 def provenance(name: str, folder: Traversable | None = None) -> Mapping[str, Provenance]:
     """The source of every value: by field, and by `cost.<instruction>`."""
