@@ -180,7 +180,7 @@ def main() -> None:
             return
         if not given.merge:
             tool = Path(scratch) / "hajax_order_search"
-            subprocess.run(["g++", "-std=c++17", "-O2", f"-I{REPO}", *SOURCES, "-o", tool], check=True)
+            subprocess.run(["g++", "-std=c++17", "-O3", "-march=native", f"-I{REPO}", *SOURCES, "-o", tool], check=True)
             with ThreadPoolExecutor(given.jobs) as pool:
                 runs = pool.map(lambda problem: search(problem, tool, folder, given.seconds, given.seeds), every)
                 list(track(runs, "searching", total=len(every)))

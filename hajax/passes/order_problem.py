@@ -14,20 +14,30 @@ from hajax.targets import NpuTarget
 
 def problem_text(base: Program, graph: StepGraph, dims: Dims, target: NpuTarget, carried: bool, start: Sequence[int]) -> str:
     """Steps with costs, what they have to follow and the buffers that they use; buffers; memories; an order to start from."""
-    earlier = _earlier(base, graph, dims)
+    before, earlier = [_latest(graph, at) for at in range(graph.count)], _earlier(base, graph, dims)
     costs = (target.issue_cycles, target.argument_cycles, target.flag_cycles, mask_cycles(target))
     lines: list[Sequence[float]] = [
         (graph.count, len(graph.names), len(graph.rooms), graph.depth, *costs, int(carried)),
     ]
     for at, cost in enumerate(graph.costs):
         of_unit = (cost.pipe, cost.instructions, cost.cycles, cost.first, cost.latency, cost.scalar, cost.run, cost.mask)
-        lists = (graph.before[at], [number for pair in earlier[at] for number in pair], graph.uses[at])
-        sizes = (len(graph.before[at]), len(earlier[at]), len(graph.uses[at]))
+        lists = (before[at], [number for pair in earlier[at] for number in pair], graph.uses[at])
+        sizes = (len(before[at]), len(earlier[at]), len(graph.uses[at]))
         lines.append((*of_unit, int(is_many(base.body[at], target)), *sizes, *(number for its in lists for number in its)))
     lines += zip(graph.spaces, graph.bytes, strict=True)
     lines += graph.rooms
     lines.append(start)
     return "".join(" ".join(map(str, line)) + "\n" for line in lines)
+
+
+def _latest(graph: StepGraph, at: int) -> list[int]:
+    """What a step has to follow, without what others of the same pipe among these follow themselves."""
+    found = graph.before[at]
+    return [
+        one
+        for one in found
+        if not any(graph.ancestors[other] >> one & 1 and graph.costs[other].pipe == graph.costs[one].pipe for other in found)
+    ]
 
 
 def _earlier(base: Program, graph: StepGraph, dims: Dims) -> list[list[tuple[int, int]]]:

@@ -39,10 +39,14 @@ class Annealer {
     double least = cycles_;
     const auto start = std::chrono::steady_clock::now();
     double heat = kHot;
+    long tried = 0;
     for (long number = 0;; ++number) {
       if (number % kCheckTime == 0) {
         const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / seconds;
-        if (spent >= 1.0) return best;
+        if (spent >= 1.0) {
+          std::fprintf(stderr, "%ld orders\n", tried);
+          return best;
+        }
         heat = kHot * std::pow(kCold / kHot, spent);
       }
       Move move{};
@@ -55,6 +59,7 @@ class Annealer {
         std::rotate(first + move.by, first, end);
       }
       const double cycles = period_(moved_);
+      ++tried;
       if (!(cycles <= cycles_ || uniform() < std::exp((cycles_ - cycles) / heat))) continue;
       take(moved_);
       cycles_ = cycles;
