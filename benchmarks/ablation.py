@@ -2,16 +2,21 @@
 
     python benchmarks/ablation.py [--json] [--length 4096] [--heads 16x16] [--mechanism gdn|kda|both] [--specialised]
 
-On an emulated 310P1, from mapping to the last variant, each with the switches of the one before it and one more; beside them
-order alone (chunk_head: the chunk-head mapping, whose states have no second version either), which "mapping, order" is to be
-compared with for what the mapping does:
-  mapping   heads stay on a core through all their chunks (without it each chunk's map is work of its own, handed on through GM)
+On an emulated 310P1, from the chunk-head mapping (schedule chunk_head: none of the switches) to the last variant, each with
+the switches of the one before it and one more:
+  mapping   heads stay on a core through all their chunks (without it every chunk of every head is an item of its own for what
+            needs no state, handed on through GM to a second launch, in which heads take up their states)
   order     the state's update last and in place (without it a second state version is written and fetched back through GM)
-  layouts   each vector chain Blocked or Dense as planned (without it all of them Dense, with transforms at every boundary)
+  layouts   each vector chain Blocked or Dense as planned (without it all of them Dense that can be, with transforms at every
+            boundary)
   dataflow  splits, row scales and states as products of the cube, instead of elementwise work on the vector unit
+All of them run the same kernel on steps of the same lowering, emission order and flags searched for each, with the same
+numerics: up to dataflow, which rounds elsewhere, their results have the same bits. Beside them what the second state version
+would take if it stayed in UB.
 
 A row: mechanism, T, switches, gm_bytes, l1_to_l0_bytes, transform_bytes, macs_useful, macs_split, macs_bookkeeping (_macs.py
-says which is which), modelled_cycles; peak_ub_bytes and helps (fewer cycles than the row before; null for the first) beside.
+says which is which), modelled_cycles; launches, peak_ub_bytes and helps (fewer cycles than the row before; null for the first)
+beside.
 Counts are exact, cycles modelled. Variants that no schedule has, or that do not fit the chip, are named under missing with why.
 """
 
@@ -27,18 +32,13 @@ import _macs
 
 from hajax import plans
 from hajax.backends import npu as emulated
-from hajax.lowering import vector_channel, vector_scalar, vector_state, vector_steps
-from hajax.lowering.assembler import Constants, Dims
+from hajax.lowering import vector_state
+from hajax.lowering.assembler import Dims
 from hajax.mechanisms import MECHANISMS
-from hajax.plans.program import Program
-from hajax.schedules import ascend
+from hajax.schedules import ascend, hanpu
 from hajax.targets import NpuTarget
 
 CHUNK = 64
-FORMS = {"gdn": vector_scalar.build, "kda": vector_channel.build}
-DENSE = vector_steps.Layouts(*["dense"] * len(dataclasses.fields(vector_steps.Layouts)))
-# Rows and scores of a decay per channel have no Dense lowering.
-PLAIN = {"gdn": DENSE, "kda": dataclasses.replace(DENSE, rows="blocked", scores="blocked")}
 Maker = Callable[[_ascend.Heads, NpuTarget], plans.Plan]
 
 
@@ -52,17 +52,16 @@ class Variant:
 
 
 def _vector(order: vector_state.Order) -> Maker:
-    """The vector form in this order, all chains Dense that can be, whole heads on cores."""
+    """The vector form in this order, all chains Dense that can be, mapped as hanpu is."""
 
     def make(heads: _ascend.Heads, target: NpuTarget) -> plans.Plan:
-        def build(dims: Dims, constants: Constants, kind: str) -> Program:
-            assert kind == "whole"
-            return FORMS[heads.mechanism](dims, constants, order=order, layouts=PLAIN[heads.mechanism])
-
-        form = ascend.Form(build, pairs=False, shares_keys=False, slot_bytes=None)
-        made = ascend.schedule("hanpu", MECHANISMS[_ascend.NAMES[heads.mechanism]], _ascend.shape_of(heads), target, 0, form)
+        mechanism, shape = MECHANISMS[_ascend.NAMES[heads.mechanism]], _ascend.shape_of(heads)
+        form = hanpu.form_of(mechanism, shape, target, order, hanpu.PLAIN[mechanism.decay])
+        made = ascend.schedule("hanpu", mechanism, shape, target, 0, form)
         assert isinstance(made.launch, plans.Programs)
-        slot = vector_state.spill_bytes(Dims(CHUNK, heads.key_dim, heads.value_dim, 1, False)) if order == "spilled" else 0
+        if order != "spilled" or made.launch.workspace_slot_bytes:
+            return made
+        slot = vector_state.spill_bytes(Dims(CHUNK, heads.key_dim, heads.value_dim, 1, False))
         return dataclasses.replace(made, launch=dataclasses.replace(made.launch, workspace_slot_bytes=slot))
 
     return make
@@ -73,7 +72,7 @@ def _scheduled(name: str) -> Maker:
 
 
 VARIANTS = (
-    Variant("order", _scheduled("chunk_head"), beside=True),
+    Variant("none", _scheduled("chunk_head")),
     Variant("mapping", _vector("spilled")),
     Variant("mapping, second state version in UB", _vector("definition"), beside=True),
     Variant("mapping, order", _vector("planned")),
@@ -106,6 +105,7 @@ def measure(variant: Variant, heads: _ascend.Heads, target: NpuTarget, specialis
         "macs_split": macs.split,
         "macs_bookkeeping": macs.bookkeeping,
         "modelled_cycles": round(sum(run.timing["cycles"] for run in runs)),
+        "launches": len(runs),
         "peak_ub_bytes": max(run.counts["peak_ub"] for run in runs),
     }
 

@@ -72,7 +72,7 @@ def build(
         zero_above(asm, system)
     inputs = _place_inputs(asm)
     weights = _place_weights(asm)
-    shared = _between_launches(system, weights, factors, delta)
+    shared = _between_launches(asm, system, weights, factors, delta)
     state = parts_in_l1(asm, "state", dims.heads * dims.keys * dims.values, kept=True)
     if kind != "map":
         for head in range(dims.heads):
@@ -110,16 +110,16 @@ def build(
     return asm.program() if kind == "whole" else two_stages(asm.program())
 
 
-def _between_launches(system: System, weights: Weights, factors: Parts, delta: bool) -> tuple[Parts, ...]:
+def _between_launches(asm: Assembler, system: System, weights: Weights, factors: Parts, delta: bool) -> tuple[Parts, ...]:
     """What the state stage reads of the map's, by its buffers in L1."""
-    common = (system.triangles, weights.written_keys, factors)
-    return (*common, system.inverse, weights.read) if delta else common
+    common = (weights.written_keys, factors)
+    return (system.triangles, *common, system.inverse, weights.read) if delta else (system.scores(asm), *common)
 
 
 def slot_bytes(dims: Dims, delta: bool) -> int:
     """Bytes of a head's chunk that a map launch leaves."""
     asm = Assembler(Dims(dims.chunk, dims.key_dim, dims.columns, 1, False), Constants())
-    return exchanged_bytes(_between_launches(place_system(asm), _place_weights(asm), gates_module.place_factors(asm), delta))
+    return exchanged_bytes(_between_launches(asm, place_system(asm), _place_weights(asm), gates_module.place_factors(asm), delta))
 
 
 def _place_weights(asm: Assembler) -> Weights:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, Constants, Dims, at
+from hajax.lowering.cube_scalar import Kind
+from hajax.lowering.exchange import exchanged_bytes, export, import_back, two_stages
 from hajax.lowering.system import System, lower_inverse, place_system, zero_above
 from hajax.lowering.tiles import TRANSPOSE, Matrix, Parts, load_parts, multiply, parts_in_l1, vector
 from hajax.lowering.vector_channel_rows import (
@@ -17,6 +19,7 @@ from hajax.lowering.vector_channel_rows import (
     Fractals,
     Gates,
     LevelRows,
+    Piece,
     Reads,
     load_gates,
     lower_chunk_decay,
@@ -26,6 +29,7 @@ from hajax.lowering.vector_channel_rows import (
     lower_sources,
     lower_strengths,
     pieces_of,
+    place_chunk_decay,
     place_fractals,
     place_gates,
     place_level_rows,
@@ -49,6 +53,7 @@ from hajax.lowering.vector_state import (
     place_state,
     read_state,
     right_parts,
+    spill_bytes,
     split_state,
     store_state,
 )
@@ -78,7 +83,7 @@ class _Form:
     layouts: Layouts
     rows: Rows
     system: System
-    gates: Gates
+    chunk_decay: Operand
     reads: list[Reads]
     state: State
     delta: bool
@@ -92,8 +97,9 @@ def build(
     layouts: Mapping[str, Layout] | Layouts | None = None,
     order: Order = "planned",
     piece: int = PIECE,
+    kind: Kind = "whole",
 ) -> Program:
-    """The program of one item of one head. delta, layouts, order: as of vector_scalar.build.
+    """The program of one item of one head. delta, layouts, order, kind: as of vector_scalar.build.
 
     piece: key blocks that are scaled together.
     """
@@ -105,50 +111,100 @@ def build(
     chosen = layouts if isinstance(layouts, Layouts) else layouts_of(layouts or {})
     if "dense" in (chosen.rows, chosen.scores):
         raise ValueError("layouts: expected blocked rows and scores of a decay per channel, got dense ones")
-    fractals = place_fractals(asm)
-    gates = place_gates(asm)
-    system = place_system(asm)
-    if delta:
-        zero_above(asm, system)
     pieces = pieces_of(asm, piece)
-    levels = place_level_rows(asm, pieces)
-    picked = place_picked(asm)
+    parts = _place_map(asm, pieces, delta) if kind != "state" else None
+    system, chunk_decay = (parts.system, parts.chunk_decay) if parts else (place_system(asm), place_chunk_decay(asm))
     rows = place_rows(asm, "L1", versions=1)
-    form = _Form(
-        asm, chosen, rows, system, gates, place_reads(asm, pieces), place_state(asm, chosen.state, KEY_SCALE, order), delta
-    )
-    load_state(form.state)
+    reads = place_reads(asm, pieces)
+    shared = _exchanged(asm, reads, system, delta)
+    form = None
+    if kind != "map":
+        behind = exchanged_bytes(shared) + dims.keys * FULL if kind == "state" else 0
+        state = place_state(asm, chosen.state, KEY_SCALE, order, behind)
+        form = _Form(asm, chosen, rows, system, chunk_decay, reads, state, delta)
+        load_state(state)
 
     asm.section = "body"  # the state of chunk c before the map of chunk c + 1, that before the loads of chunk c + 2
     asm.stage = STATE
-    _advance(form, order)
-    _map(form, fractals, levels, picked)
-    load_rows(asm, rows, chosen.residual if delta else chosen.x)
-    load_gates(asm, gates, pieces)
+    if form is not None:
+        _advance(form, order)
+    if parts is not None:
+        _map(asm, parts, rows, reads, delta)
+    if kind == "map":
+        export(asm, shared)
+        asm.emit(
+            "workspace_from_ub", src0=chunk_decay, size=dims.keys * FULL // UNIT, constant=exchanged_bytes(shared) // UNIT,
+            label="chunk decay out",
+        )  # fmt: skip
+    if kind == "state":
+        import_back(asm, shared)
+        asm.emit(
+            "workspace_to_ub", chunk_decay, size=dims.keys * FULL // UNIT, constant=exchanged_bytes(shared) // UNIT,
+            label="chunk decay",
+        )  # fmt: skip
+    load_rows(asm, rows, chosen.residual if delta else chosen.x, keys=parts is not None, values=form is not None)
+    if parts is not None:
+        load_gates(asm, parts.gates, pieces)
 
     asm.section = "finish"
-    store_state(form.state)
-    return asm.program()
+    if form is not None:
+        store_state(form.state)
+    return asm.program() if kind == "whole" else two_stages(asm.program())
 
 
-def _map(form: _Form, fractals: Fractals, levels: list[dict[int, LevelRows]], picked: Operand) -> None:
+def slot_bytes(dims: Dims, delta: bool, order: Order = "planned") -> int:
+    """Bytes of a head's chunk that a map launch leaves, and behind them of a state that is spilled."""
+    asm = Assembler(Dims(dims.chunk, dims.key_dim, dims.columns, 1, False), Constants())
+    shared = _exchanged(asm, place_reads(asm, pieces_of(asm, PIECE)), place_system(asm), delta)
+    return exchanged_bytes(shared) + dims.keys * FULL + (spill_bytes(dims) if order == "spilled" else 0)
+
+
+def _exchanged(asm: Assembler, reads: list[Reads], system: System, delta: bool) -> tuple[Parts, ...]:
+    """What the state stage reads of L1."""
+    rows = [parts for piece in reads for parts in (piece.start, piece.end)]
+    return (*rows, *((system.triangles, system.inverse) if delta else (system.scores(asm),)))
+
+
+@dataclass(frozen=True, slots=True)
+class _MapParts:
+    """What the map stage works with."""
+
+    fractals: Fractals
+    gates: Gates
+    chunk_decay: Operand
+    system: System
+    levels: list[dict[int, LevelRows]]
+    picked: Operand
+
+
+def _place_map(asm: Assembler, pieces: list[Piece], delta: bool) -> _MapParts:
+    """Setup: constants and room."""
+    fractals = place_fractals(asm)
+    gates, chunk_decay = place_gates(asm), place_chunk_decay(asm)
+    system = place_system(asm)
+    if delta:
+        zero_above(asm, system)
+    return _MapParts(fractals, gates, chunk_decay, system, place_level_rows(asm, pieces), place_picked(asm))
+
+
+def _map(asm: Assembler, parts: _MapParts, rows: Rows, reads: list[Reads], delta: bool) -> None:
     """What needs no state."""
-    asm, gates = form.asm, form.gates
+    fractals, gates = parts.fractals, parts.gates
     strengths, log_strengths = lower_strengths(asm, fractals, gates)
-    lower_chunk_decay(asm, fractals, gates)
-    scores = place_scores(asm, picked)
-    for reads, near in zip(form.reads, levels, strict=True):
-        sources = lower_sources(asm, form.rows, gates, reads.piece)
-        lower_reads(asm, fractals, sources, log_strengths, reads)
+    lower_chunk_decay(asm, fractals, gates, parts.chunk_decay)
+    scores = place_scores(asm, parts.picked)
+    for of_piece, near in zip(reads, parts.levels, strict=True):
+        sources = lower_sources(asm, rows, gates, of_piece.piece)
+        lower_reads(asm, fractals, sources, log_strengths, of_piece)
         for half in FAR:
             lower_far_scores(asm, scores, lower_far_level(asm, fractals, sources, half), half)
         for half in NEAR:
             lower_near_level(asm, fractals, sources, near[half], half)
-            lower_near_scores(asm, scores, near[half], form.rows, half)
-        lower_plain_scores(asm, scores, form.rows, reads.piece)
-    lower_triangles(asm, scores, strengths, form.system)
-    if form.delta:
-        lower_inverse(asm, fractals.shared, form.system)
+            lower_near_scores(asm, scores, near[half], rows, half)
+        lower_plain_scores(asm, scores, rows, of_piece.piece)
+    lower_triangles(asm, scores, strengths, parts.system)
+    if delta:
+        lower_inverse(asm, fractals.shared, parts.system)
 
 
 def _advance(form: _Form, order: Order) -> None:
@@ -178,7 +234,7 @@ def _advance(form: _Form, order: Order) -> None:
 
     def decay(tile: Tile, part: Slice) -> None:
         old = Tile(at(form.state.place, part.offset), tile.rows, tile.columns, tile.layout)
-        scale_rows(asm, "mla32", tile, old, at(form.gates.chunk_decay, part.row * FULL), label="decayed state")
+        scale_rows(asm, "mla32", tile, old, at(form.chunk_decay, part.row * FULL), label="decayed state")
 
     finish_chunk(form.state, order, update, decay, output)
 

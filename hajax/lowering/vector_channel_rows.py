@@ -85,7 +85,6 @@ class Gates:
     decays: Parts
     raw: Operand
     diagonals: Operand
-    chunk_decay: Operand  # in UB, e^G_C of each channel in a row of 16
 
 
 def place_gates(asm: Assembler) -> Gates:
@@ -95,7 +94,12 @@ def place_gates(asm: Assembler) -> Gates:
     raw = asm.buffer("strengths", "UB", asm.dims.chunk * 4, versions=2)
     diagonals = asm.buffer("strength diagonals:UB", "UB", 2 * rows * HALF, kept=True)
     vector(asm, "dup16", diagonals, repeats=4 * rows, scalar=asm.scalar(0.0), label="zeros")
-    return Gates(decays, raw, diagonals, asm.buffer("chunk decay", "UB", keys * FULL))
+    return Gates(decays, raw, diagonals)
+
+
+def place_chunk_decay(asm: Assembler) -> Operand:
+    """Setup: room in UB for e^G_C of each channel in a row of 16."""
+    return asm.buffer("chunk decay", "UB", asm.dims.keys * FULL)
 
 
 def load_gates(asm: Assembler, gates: Gates, pieces: list[Piece]) -> None:
@@ -131,7 +135,7 @@ def lower_strengths(asm: Assembler, fractals: Fractals, gates: Gates) -> tuple[O
     return columns, diagonals
 
 
-def lower_chunk_decay(asm: Assembler, fractals: Fractals, gates: Gates) -> None:
+def lower_chunk_decay(asm: Assembler, fractals: Fractals, gates: Gates, target: Operand) -> None:
     """Map steps: e^G_C of each channel, in rows."""
     asm.stage = MAP
     rows, keys = asm.dims.rows, asm.dims.keys
@@ -139,8 +143,8 @@ def lower_chunk_decay(asm: Assembler, fractals: Fractals, gates: Gates) -> None:
     ones = load(asm, "B", fractals.ones_in_l1, count=rows, label="ones")
     tile = asm.buffer("chunk decay", "L0C", keys * FULL)
     multiply(asm, tile, left, ones, m=keys, k=rows, overwrite=True, label="chunk decay")
-    asm.emit("c_to_ub32", gates.chunk_decay, tile, size=keys, label="chunk decay")
-    vector(asm, "exp32", gates.chunk_decay, gates.chunk_decay, repeats=4 * keys, label="chunk decay")
+    asm.emit("c_to_ub32", target, tile, size=keys, label="chunk decay")
+    vector(asm, "exp32", target, target, repeats=4 * keys, label="chunk decay")
 
 
 @dataclass(frozen=True, slots=True)

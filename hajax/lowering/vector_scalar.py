@@ -24,6 +24,7 @@ from hajax.lowering.vector_state import (
     place_state,
     read_state,
     right_parts,
+    spill_bytes,
     split_state,
     store_state,
 )
@@ -72,7 +73,7 @@ def build(
     state_scale: float = STATE_SCALE,
     kind: Kind = "whole",
 ) -> Program:
-    """The program of one item of one head. kind: as of cube_scalar.build, in the planned order.
+    """The program of one item of one head. kind: as of cube_scalar.build; a map is the same in every order.
 
     delta: whether the state corrects what is written to it. layouts: of each vector operator, or of chains. reordered False:
     A (diag(e^G) K) and A V first, then the state's read.
@@ -89,11 +90,13 @@ def build(
         zero_above(asm, system)
     rows = place_rows(asm, "UB" if reordered else "L1")
     factors = place_row_factors(asm)
-    shared = (system.triangles, system.inverse) if delta else (system.triangles,)
+    shared = _exchanged(asm, system, delta)
     form = None
     if kind != "map":
-        form = _Form(asm, chosen, rows, system, factors, place_state(asm, chosen.state, state_scale, order), reordered, delta)
-        load_state(form.state)
+        behind = exchanged_bytes(shared) if kind == "state" else 0
+        state = place_state(asm, chosen.state, state_scale, order, behind)
+        form = _Form(asm, chosen, rows, system, factors, state, reordered, delta)
+        load_state(state)
 
     asm.section = "body"  # the state of chunk c before the loads of chunk c + 2, which take the same versions
     asm.stage = STATE
@@ -122,10 +125,15 @@ def build(
     return two_stages(asm.program()) if kind == "map" else asm.program()
 
 
-def slot_bytes(dims: Dims, delta: bool) -> int:
-    """Bytes of a head's chunk that a map launch leaves."""
-    system = place_system(Assembler(Dims(dims.chunk, dims.key_dim, dims.columns, 1, False), Constants()))
-    return exchanged_bytes((system.triangles, system.inverse) if delta else (system.triangles,))
+def slot_bytes(dims: Dims, delta: bool, order: Order = "planned") -> int:
+    """Bytes of a head's chunk that a map launch leaves, and behind them of a state that is spilled."""
+    asm = Assembler(Dims(dims.chunk, dims.key_dim, dims.columns, 1, False), Constants())
+    return exchanged_bytes(_exchanged(asm, place_system(asm), delta)) + (spill_bytes(dims) if order == "spilled" else 0)
+
+
+def _exchanged(asm: Assembler, system: System, delta: bool) -> tuple[Parts, ...]:
+    """What the state stage reads of L1."""
+    return (system.triangles, system.inverse) if delta else (system.scores(asm),)
 
 
 def _advance(form: _Form, order: Order) -> None:

@@ -31,6 +31,7 @@ class State:
     layout: Layout
     scale: float  # a power of two that it is kept times
     slice: int
+    spilled_to: int = 0  # in the workspace slot: bytes behind what else is there
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,12 @@ class Slice:
 Decay = Callable[[Tile, Slice], None]  # adds the decayed slice of the old state to a tile
 
 
-def place_state(asm: Assembler, layout: Layout, scale: float, order: Order) -> State:
+def place_state(asm: Assembler, layout: Layout, scale: float, order: Order, spilled_to: int = 0) -> State:
     """Setup: room for a state."""
     count = asm.dims.keys * asm.dims.values
     place = asm.buffer("state", "UB", count * FULL, kept=True)
     parts = parts_in_l1(asm, "state", count, kept=True)
-    return State(asm, place, parts, layout, scale, SLICE // 2 if order == "spilled" else SLICE)
+    return State(asm, place, parts, layout, scale, SLICE // 2 if order == "spilled" else SLICE, spilled_to)
 
 
 def load_state(state: State) -> None:
@@ -178,13 +179,14 @@ def spill_state(state: State, update: Operand, decay: Decay) -> Operand:
     for part in parts:
         tile = fetch_slice(state, update, part, Tile(window, part.rows, part.columns, state.layout))
         decay(tile, part)
-        asm.emit("workspace_from_ub", src0=window, size=part.repeats * 8, constant=part.offset // UNIT, label="spilled state out")
+        place = (state.spilled_to + part.offset) // UNIT
+        asm.emit("workspace_from_ub", src0=window, size=part.repeats * 8, constant=place, label="spilled state out")
     return window
 
 
 def fetch_back(state: State, window: Operand) -> None:
     """The spilled state in place of the old one."""
     for part in slices(state):
-        place = at(state.place, part.offset)
-        state.asm.emit("workspace_to_ub", window, size=part.repeats * 8, constant=part.offset // UNIT, label="spilled state in")
-        copy_state(state, place, window, part.repeats, "state")
+        place = (state.spilled_to + part.offset) // UNIT
+        state.asm.emit("workspace_to_ub", window, size=part.repeats * 8, constant=place, label="spilled state in")
+        copy_state(state, at(state.place, part.offset), window, part.repeats, "state")

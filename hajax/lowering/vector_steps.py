@@ -81,10 +81,10 @@ def place_rows(asm: Assembler, value_in: str, versions: int = 2) -> Rows:
     return Rows(key, query, asm.buffer("value", value_in, dims.rows * dims.values * HALF, versions=2), value_in)
 
 
-def load_rows(asm: Assembler, rows: Rows, layout: Layout, *, values: bool = True) -> None:
-    """Load steps. layout: of values in UB."""
+def load_rows(asm: Assembler, rows: Rows, layout: Layout, *, keys: bool = True, values: bool = True) -> None:
+    """Load steps of keys with queries, and of values. layout: of values in UB."""
     asm.stage = LOAD
-    for name, tile in (("key", rows.key), ("query", rows.query)):
+    for name, tile in (("key", rows.key), ("query", rows.query)) if keys else ():
         asm.emit("rows_to_l1", tile, count=asm.dims.keys, p=(tensor(name), 0, 0), label=name)
     if not values:
         return

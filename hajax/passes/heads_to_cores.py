@@ -7,7 +7,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from hajax.plans import Note
 
@@ -16,7 +16,8 @@ PIECES = (1, 2, 3, 4, 6, 8)  # near equal ones of a head
 LEAST_GAIN = 2e-3  # of the bound: a mapping of the same family that is better by less is not looked for
 GOOD = 1.005  # of the bound: nor is any other
 Kind = Literal["whole", "map", "state"]
-Family = Literal["whole heads", "column pieces", "chunk-parallel"]
+Family = Literal["whole heads", "column pieces", "chunk-parallel", "chunk and head"]
+_SEARCHED = 3  # of these, for the smallest makespan
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,10 @@ def map_to_cores(
     pairs: bool = True,
     family: Family | None = None,
 ) -> tuple[Mapping, Note]:
-    """The mapping with the smallest makespan, of one family if it is named; of equals the one with fewer launches and pieces."""
+    """The mapping with the smallest makespan, of one family if it is named; of equals the one with fewer launches and pieces.
+
+    chunk and head, only if it is named: what no mapping is compared with, each chunk of each head a piece of its own.
+    """
     for name, size in (("sequences", sequences), ("value_heads", value_heads), ("chunks", chunks), ("cores", cores)):
         if size < 1:
             raise ValueError(f"{name}: expected at least 1, got {size}")
@@ -96,11 +100,11 @@ def map_to_cores(
     problem = _Problem(sequences, value_heads, value_dim // COLUMNS, chunks, cores, weights, pairs and weights.pair_gain > 0)
     bound = sum(_work(problem, unit) for unit in _units(problem, problem.pairs)) / cores
     best: dict[Family, _Candidate] = {}
-    for candidate in _candidates(problem, bound, best):
+    for candidate in _candidates(problem, bound, best) if family != "chunk and head" else (_chunk_and_head(problem),):
         known = best.get(candidate.family)
         if known is None or candidate.makespan < known.makespan:
             best[candidate.family] = candidate
-        if candidate.makespan <= GOOD * bound and len(best) == len(get_args(Family)):
+        if candidate.makespan <= GOOD * bound and len(best) == _SEARCHED:
             break
     wanted = best if family is None else {family: best[family]}
     winner = min(wanted.values(), key=lambda c: (round(c.makespan / bound, 6), len(c.launches), sum(map(len, c.launches))))
@@ -202,6 +206,20 @@ def _candidates(problem: _Problem, bound: float, best: dict[Family, _Candidate])
                 two = _chunk_parallel(problem, whole[0], last, limit, bound)
                 if two:
                     yield _Candidate("chunk-parallel", ((*parts, *two[1]), two[2]), two[0])
+
+
+def _chunk_and_head(problem: _Problem) -> _Candidate:
+    """The maps of all chunks dealt out, head after head, then whole heads for what has to follow one another."""
+    weights, cores = problem.weights, problem.cores
+    heads = _units(problem, paired=False)
+    maps: list[_Part] = []
+    for number, (unit, chunk) in enumerate(itertools.product(heads, range(problem.chunks))):
+        maps.append((number % cores, unit, "map", chunk, 1))
+    states: list[_Part] = [(number % cores, unit, "state", 0, problem.blocks) for number, unit in enumerate(heads)]
+    first = -(-len(maps) // cores) * (weights.item + weights.map + weights.write)
+    state = weights.item + problem.chunks * (weights.read + weights.state_fixed + weights.state)
+    makespan = first + weights.launch + -(-len(states) // cores) * state
+    return _Candidate("chunk and head", (tuple(maps), tuple(states)), makespan)
 
 
 def _singles(units: Sequence[_Unit]) -> list[_Unit]:

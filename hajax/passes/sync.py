@@ -64,7 +64,7 @@ def synchronise(program: Program, dims: Dims, target: NpuTarget, carried: bool =
         codes.append(code)
         emitted.append(_emit(steps, _apart(code, ids)))
     if flowing is not None:
-        ends = _ends(flowing.flags)
+        ends = _ends(flowing.flags, program.stages - 1)
         found = dataclasses.replace(
             program,
             setup=(*emitted[0], *ends[0]),
@@ -108,10 +108,10 @@ def _carried(program: Program, dims: Dims, target: NpuTarget, ids: int) -> _Flow
     return _Flowing(_emit(steps, _Flagged(kinds, flowing.order.barriers)), flags, _code(steps, once, target))
 
 
-def _ends(flags: Sequence[Flag]) -> tuple[list[Step], list[Step]]:
+def _ends(flags: Sequence[Flag], stage: int) -> tuple[list[Step], list[Step]]:
     """What sets the flags that the first iteration takes, and takes those that the last one has set."""
-    sets = [Step("sync", sets=group, label="flags for the first iteration") for group in _groups(flags)]
-    return sets, [Step("sync", waits=group, label="flags of the last iteration") for group in _groups(flags)]
+    sets = [Step("sync", stage=stage, sets=group, label="flags for the first iteration") for group in _groups(flags)]
+    return sets, [Step("sync", stage=stage, waits=group, label="flags of the last iteration") for group in _groups(flags)]
 
 
 def _fits(program: Program, target: NpuTarget) -> bool:

@@ -1,13 +1,17 @@
-"""The published system's own form: whole heads on cores, one launch, elementwise work on the vector unit, the state in UB.
+"""The published system's own form: heads stay on cores, elementwise work on the vector unit, the state in UB.
 
-Its three ideas are the passes: mapping, operator order, layouts.
+Its three ideas are the passes: mapping, operator order, layouts. One launch, but for heads of a decay per channel that leave
+cores idle.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import ModuleType
 
 from hajax import graph
 from hajax.lowering import vector_channel, vector_scalar, vector_steps
 from hajax.lowering.assembler import Constants, Dims
+from hajax.lowering.vector_state import Order
 from hajax.lowering.vector_tiles import Layout
 from hajax.mechanisms import Mechanism
 from hajax.passes.heads_to_cores import Kind
@@ -19,6 +23,15 @@ from hajax.plans.program import Program
 from hajax.schedules.ascend import CHUNK, Form, schedule
 from hajax.targets import NpuTarget
 
+MOST_IDLE = 1.15  # places for heads in all rounds over the heads
+SPILLED: Order = "spilled"
+# Rows and scores of a decay per channel have no dense lowering.
+PLAIN = {
+    "none": vector_steps.DENSE,
+    "scalar": vector_steps.DENSE,
+    "per_channel": replace(vector_steps.DENSE, rows="blocked", scores="blocked"),
+}
+
 
 def schedule_hanpu(mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int) -> Plan:
     """rewrite -> order -> layouts -> mapping -> lowering -> pipeline -> buffers -> sync."""
@@ -27,37 +40,49 @@ def schedule_hanpu(mechanism: Mechanism, shape: Shape, target: NpuTarget, versio
     ordered, order_note = order(rewritten)
     chosen, layout_note = layouts(rewritten, ordered.names, target)
     of_operators = {name: chain.layout for chain in chosen.chains for name in chain.operators}
-    form = Form(_build(mechanism, of_operators), pairs=False, shares_keys=False, slot_bytes=None)
+    form = form_of(mechanism, shape, target, "planned", of_operators)
     return schedule("hanpu", mechanism, shape, target, version, form, (*notes, order_note, layout_note))
 
 
 def schedule_chunk_head(mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int) -> Plan:
-    """What hanpu's mapping is compared with: every chunk's state-free work is spread over the cores in a launch of its own and
-    handed on through GM, then heads take up the states; all chains dense, with transforms at every boundary.
+    """What hanpu is compared with, none of its three ideas: every chunk of every head is an item of its own, whose results that
+    need no state are handed on through GM; then heads take up the states, in the definition's order, which hands each on
+    through GM as well; all chains dense that can be, with transforms at every boundary.
     """
     _require(mechanism, "chunk_head")
-    if mechanism.decay == "per_channel":
-        raise ValueError(f"mechanism: schedule chunk_head has no lowering for {mechanism.name}")
-    build = _build(mechanism, vector_steps.DENSE)
-    form = Form(
-        build, pairs=False, shares_keys=False, family="chunk-parallel",
-        slot_bytes=lambda dims: vector_scalar.slot_bytes(dims, mechanism.delta),
-    )  # fmt: skip
+    form = form_of(mechanism, shape, target, SPILLED, PLAIN[mechanism.decay])
+    form = replace(form, family="chunk and head", slot_bytes=_slot_bytes(mechanism, SPILLED))
     return schedule("chunk_head", mechanism, shape, target, version, form)
+
+
+def form_of(
+    mechanism: Mechanism, shape: Shape, target: NpuTarget, state: Order, chosen: Mapping[str, Layout] | vector_steps.Layouts
+) -> Form:
+    """How a member is lowered, with its state in this order and these layouts.
+
+    What needs no state is most of the work of a decay per channel, and column pieces would repeat it: heads that leave cores
+    idle are mapped chunk-parallel.
+    """
+    lowering = _lowering(mechanism)
+
+    def build(dims: Dims, constants: Constants, kind: Kind) -> Program:
+        return lowering.build(dims, constants, delta=mechanism.delta, layouts=chosen, order=state, kind=kind)
+
+    heads = (shape.batch or 1) * shape.sequences * shape.value_heads
+    rounds = -(-heads // target.ai_cores)
+    if mechanism.decay != "per_channel" or rounds * target.ai_cores <= MOST_IDLE * heads:
+        return Form(build, pairs=False, shares_keys=False, slot_bytes=None)
+    return Form(build, pairs=False, shares_keys=False, slot_bytes=_slot_bytes(mechanism, state), family="chunk-parallel")
+
+
+def _slot_bytes(mechanism: Mechanism, state: Order) -> Callable[[Dims], int]:
+    return lambda dims: _lowering(mechanism).slot_bytes(dims, mechanism.delta, state)
+
+
+def _lowering(mechanism: Mechanism) -> ModuleType:
+    return vector_channel if mechanism.decay == "per_channel" else vector_scalar
 
 
 def _require(mechanism: Mechanism, name: str) -> None:
     if mechanism.strengths != 1:
-        raise ValueError(f"mechanism: schedule {name} has no lowering for {mechanism.name}: two strengths")
-
-
-def _build(
-    mechanism: Mechanism, chosen: Mapping[str, Layout] | vector_steps.Layouts
-) -> Callable[[Dims, Constants, Kind], Program]:
-    def build(dims: Dims, constants: Constants, kind: Kind) -> Program:
-        if mechanism.decay == "per_channel":
-            assert kind == "whole"
-            return vector_channel.build(dims, constants, delta=mechanism.delta, layouts=chosen)
-        return vector_scalar.build(dims, constants, delta=mechanism.delta, layouts=chosen, kind=kind)
-
-    return build
+        raise ValueError(f"mechanism: schedule {name} has no lowering for separate erase and write strengths ({mechanism.name})")

@@ -66,6 +66,16 @@ def test_without_pairs_no_heads_stand_side_by_side():
     assert paired.makespan < 0.8 * mapping.makespan and {p.heads for core in paired.launches[0] for p in core} == {2}
 
 
+@pytest.mark.parametrize(("sequences", "heads", "chunks", "cores"), [(1, 16, 64, 10), (2, 3, 5, 8), (1, 1, 1, 10), (1, 2, 7, 1)])
+def test_the_mapping_to_compare_with_deals_out_every_chunk_of_every_head(sequences, heads, chunks, cores):
+    mapping, _ = map_to_cores(sequences, heads, 128, chunks, cores, REAL, family="chunk and head")
+    check(mapping, sequences, heads, 128, chunks, cores, REAL)
+    first, second = ([len(core) for core in launch] for launch in mapping.launches)
+    assert sum(first) == sequences * heads * chunks and max(first) - min(first) <= 1
+    assert sum(second) == sequences * heads and max(second) - min(second) <= 1
+    assert map_to_cores(sequences, heads, 128, chunks, cores, REAL)[0].family != "chunk and head"
+
+
 def families(mapping):
     return {family: makespan / mapping.bound for family, makespan in mapping.alternatives}
 

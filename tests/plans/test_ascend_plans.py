@@ -11,6 +11,7 @@ import hajax
 from hajax import planner, plans, schedules
 from hajax.mechanisms import MECHANISMS
 from hajax.plans import Packed, Shape
+from hajax.schedules import ascend, hajax_schedule
 from hajax.targets import npu
 
 SMALL = {"key_heads": 1, "value_heads": 2, "key_dim": 16, "value_dim": 32, "target": "ascend310p1"}
@@ -57,9 +58,27 @@ def test_every_lowered_member_has_a_verified_plan(name, chip):
     assert plans.from_bytes(plans.to_bytes(plan)).launches == plan.launch.launches
 
 
+@pytest.mark.parametrize("name", LOWERED)
 @pytest.mark.parametrize("schedule", ["hanpu", "chunk_head"])
-def test_the_schedules_to_compare_with_have_verified_plans(schedule, chip):
-    plans.verify(schedules.ASCEND[schedule](MECHANISMS["gated_delta_rule"], shape(heads=1), chip, 1), chip)
+def test_the_schedules_to_compare_with_have_verified_plans(schedule, name, chip):
+    plan = schedules.ASCEND[schedule](MECHANISMS[name], shape(heads=1), chip, 1)
+    plans.verify(plan, chip)
+    kinds = [sum(map(len, launch.cores)) for launch in plan.launch.launches]
+    if schedule == "chunk_head":
+        assert kinds == [5, 1]  # five chunks and one head
+    else:
+        assert len(kinds) == (2 if MECHANISMS[name].decay == "per_channel" else 1)
+
+
+@pytest.mark.parametrize("name", LOWERED)
+def test_what_a_map_launch_leaves_is_written_before_it_is_handed_on(name, chip):
+    """A member without a correction has no inverse and no system to hand on."""
+    form = dataclasses.replace(hajax_schedule.form_of(MECHANISMS[name]), family="chunk-parallel")
+    if form.slot_bytes is None:
+        pytest.skip("no launches apart in this form")
+    plan = ascend.schedule("hajax", MECHANISMS[name], shape(heads=1), chip, 1, form)
+    assert len(plan.launch.launches) == 2
+    plans.verify(plan, chip)
 
 
 def test_a_stored_plan_is_found_again_and_another_chips_is_not(chip):
