@@ -5,9 +5,9 @@ that two iterations touch further apart are touched by those between them, too.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from hajax.passes.dependencies import Area, Edges, edges, touches
+from hajax.passes.dependencies import Area, Edges, Place, edges, touches
 from hajax.passes.flag_order import PIPES, Code, Link, Numbering, Order, Pair, ask, demand, force, last_uses, order_of, take
 
 ITERATIONS = 3  # walked, one behind the other: each pair of one and the two behind it
@@ -37,10 +37,15 @@ class Carried:
     between_numbers: dict[Pair, list[int]]
 
 
-def unrolled(even: Sequence[Sequence[Area]], odd: Sequence[Sequence[Area]]) -> Edges:
-    """Edges of successive iterations, even and odd ones in turn: the last two of them have all that they can have before them."""
+def unrolled(
+    even: Sequence[Sequence[Area]], odd: Sequence[Sequence[Area]], addresses: Mapping[Place, tuple[str, int]] | None = None
+) -> Edges:
+    """Edges of successive iterations, even and odd ones in turn: the last two of them have all that they can have before them.
+
+    addresses: as for `edges`.
+    """
     both = (touches(even), touches(odd))
-    return edges([step for number in range(ITERATIONS + 1) for step in both[number % 2]])
+    return edges([step for number in range(ITERATIONS + 1) for step in both[number % 2]], addresses)
 
 
 def within(found: Edges, steps: int) -> Edges:

@@ -4,19 +4,19 @@ What a body means is what it does chunk after chunk: of one chunk the stages in 
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from hajax.passes.block_masks import block_masks
+from hajax.passes.pieces import Access, grouped, pieces_of
 from hajax.plans.footprint import UNIT, VECTOR, Dims
 from hajax.plans.program import LOAD, STATE, Buffer, Program, Step
 
 Place = tuple[str, int]  # a buffer and its version, or a memory and 0
 Area = tuple[Place, int, bool]  # a place, its blocks as bits, written
-_MANY = 12  # accesses of a place from which on comparing all of their blocks at once is quicker
 Section = Literal["setup", "body", "finish"]
 Definition = tuple[int, int]  # who wrote a piece: (step of the lowered body, chunk); (-1, ...) for the other sections
 
@@ -84,86 +84,62 @@ def touches(touched: Sequence[Sequence[Area]]) -> list[Touches]:
     return found
 
 
-def edges(touched: Sequence[Touches]) -> Edges:
-    """Of straight-line code in this order. What follows from the other edges of a step's predecessors may be left out."""
-    pieces, count = _pieces(touched)
-    cut = {at: _in_pieces(step, pieces) for at, step in {id(step): step for step in touched}.items()}  # some come up repeatedly
-    writer = [-1] * count  # of each piece, the last step that wrote it
-    readers: list[list[int]] = [[] for _ in range(count)]  # and those that have read it since
-    true, other = [], []
-    for number, step in enumerate(touched):
-        read, written = cut[id(step)]
-        producers = {writer[piece] for piece in read}
-        producers.discard(-1)
-        earlier = {writer[piece] for piece in written}
-        for piece in written:
-            if readers[piece]:
-                earlier.update(readers[piece])
-                readers[piece] = []
-        earlier.discard(-1)
-        true.append(tuple(sorted(producers)))
-        other.append(tuple(sorted(earlier - producers)))
-        for piece in read:
-            readers[piece].append(number)
-        for piece in written:
-            writer[piece] = number
-    return Edges(tuple(true), tuple(other))
+def edges(touched: Sequence[Touches], addresses: Mapping[Place, tuple[str, int]] | None = None) -> Edges:
+    """Of straight-line code in this order. What follows from the other edges of a step's predecessors may be left out.
+
+    addresses: in which memory each place lies and with which block it begins; without them, no two places share any.
+    """
+    count = len(touched)
+    found = _by_piece(touched, addresses)
+    written = found & 1 == 1
+    steps, pieces = np.divmod(found >> 1, max(1, count))[::-1]
+    number = np.arange(len(found))
+    last = np.maximum.accumulate(np.where(written, number, -1))
+    before = np.concatenate(([-1], last))[:-1]  # of each access, the last write in front of it
+    following = np.minimum.accumulate(np.where(written, number, len(found))[::-1])[::-1]  # and of a read, the first one behind it
+
+    def pairs(later: np.ndarray, earlier: np.ndarray) -> np.ndarray:
+        """Steps of accesses, one of which follows the other, as later * count + earlier; only those of the same piece."""
+        there = (earlier >= 0) & (later < len(found))
+        later, earlier = later[there], earlier[there]
+        alike = (pieces[later] == pieces[earlier]) & (steps[later] != steps[earlier])
+        return steps[later[alike]] * count + steps[earlier[alike]]
+
+    true = pairs(number[~written], before[~written])
+    other = np.concatenate((pairs(number[written], before[written]), pairs(following[~written], number[~written])))
+    both = _distinct(np.concatenate((true << 1, other << 1 | 1)), 1)  # a pair that is both kinds comes as a true one
+    kinds = [np.divmod(both[both & 1 == kind] >> 1, max(1, count)) for kind in (0, 1)]
+    return Edges(*(tuple(grouped(later, earlier, count)) for later, earlier in kinds))
 
 
-def _in_pieces(step: Touches, pieces: dict[tuple[Place, int], list[int]]) -> tuple[list[int], list[int]]:
-    """What the step reads and what it writes."""
-    read, written = ([pieces[access] for access in its] for its in (step.reads, step.writes))
-    return list(itertools.chain(*read)), list(itertools.chain(*written))
+def _distinct(numbers: np.ndarray, ignored: int = 0) -> np.ndarray:
+    """Sorted; of numbers that are alike but for so many low bits, the smallest."""
+    numbers = np.sort(numbers)
+    high = numbers >> ignored
+    return numbers[np.concatenate(([True], high[1:] != high[:-1]))] if len(numbers) else numbers
 
 
-def _pieces(touched: Sequence[Touches]) -> tuple[dict[tuple[Place, int], list[int]], int]:
-    """Blocks that every step touches all or none of are a piece, with a number: of each access its pieces, and how many exist."""
-    masks: dict[Place, list[int]] = {}
-    steps = {id(step): step for step in touched}.values()
-    for place, mask in dict.fromkeys([access for step in steps for access in (*step.reads, *step.writes)]):
-        masks.setdefault(place, []).append(mask)
-    found: dict[tuple[Place, int], list[int]] = {}
-    count = 0
-    for place, mine in masks.items():
-        several = _cut if len(mine) < _MANY else _cut_many
-        parts, behind = several(mine, count)
-        for mask, numbers in zip(mine, parts, strict=True):
-            found[place, mask] = numbers
-        count = behind
-    return found, count
-
-
-def _cut(masks: Sequence[int], start: int) -> tuple[list[list[int]], int]:
-    """Of each mask, the numbers of the pieces that it is made up of, from `start` on; and the number behind the last one."""
-    pieces: list[int] = []
-    for mask in masks:
-        left = mask
-        for at in range(len(pieces)):
-            both = pieces[at] & left
-            if both and both != pieces[at]:
-                pieces.append(pieces[at] ^ both)
-                pieces[at] = both
-            left ^= both
-        if left:
-            pieces.append(left)
-    return [[start + at for at, piece in enumerate(pieces) if piece & mask] for mask in masks], start + len(pieces)
-
-
-def _cut_many(masks: Sequence[int], start: int) -> tuple[list[list[int]], int]:
-    """As `_cut`, by comparing columns of bits: only where some mask begins or ends can a column differ from the one before."""
-    ends = 0
-    for mask in masks:
-        ends |= mask ^ mask << 1
-    size = -(-ends.bit_length() // 8)
-    (columns,) = np.nonzero(np.unpackbits(np.frombuffer(ends.to_bytes(size, "little"), np.uint8), bitorder="little"))
-    rows = np.frombuffer(b"".join([mask.to_bytes(size, "little") for mask in masks]), np.uint8).reshape(len(masks), size)
-    bits = rows[:, columns >> 3] >> (columns & 7).astype(np.uint8) & 1
-    width = -(-len(masks) // 8)
-    each = np.packbits(bits, axis=0).T.tobytes()
-    alike = {each[at * width : (at + 1) * width]: at for at in range(len(columns))}
-    alike.pop(bytes(width), None)
-    chosen = bits[:, sorted(alike.values())]
-    return [(np.flatnonzero(row) + start).tolist() for row in chosen], start + len(alike)
+def _by_piece(touched: Sequence[Touches], addresses: Mapping[Place, tuple[str, int]] | None) -> np.ndarray:
+    """Accesses to pieces as 2 * (piece * len(touched) + step), 1 more where it writes, sorted."""
+    accesses: dict[Access, int] = {}
+    numbers: dict[tuple[Place, int], int] = {}
+    numbered: dict[int, list[int]] = {}
+    for at, step in {id(step): step for step in touched}.items():  # some come up repeatedly
+        for access in (*step.reads, *step.writes):
+            if access not in numbers:
+                place, blocks = access
+                memory: tuple[Hashable, int] = (place, 0) if addresses is None else addresses[place]
+                numbers[access] = accesses.setdefault((*memory, blocks), len(accesses))
+        numbered[at] = [2 * numbers[access] for access in step.reads] + [2 * numbers[access] + 1 for access in step.writes]
+    mine = [numbered[id(step)] for step in touched]
+    which = np.array(list(itertools.chain(*mine)), np.int64)
+    steps = np.repeat(np.arange(len(touched)), [len(its) for its in mine])
+    pieces = pieces_of(tuple(accesses))
+    sizes = np.array([len(its) for its in pieces], np.int64)
+    many = sizes[which >> 1]
+    first = (np.cumsum(sizes) - sizes)[which >> 1] - (np.cumsum(many) - many)
+    piece = np.array(list(itertools.chain(*pieces)), np.int64)[np.arange(many.sum()) + np.repeat(first, many)]
+    return _distinct(piece * 2 * len(touched) + np.repeat(2 * steps + (which & 1), many))
 
 
 def unpipelined(body: Sequence[Step]) -> tuple[Step, ...]:

@@ -55,12 +55,13 @@ def synchronise(program: Program, dims: Dims, target: NpuTarget, carried: bool =
     for _, steps in sections:
         _check_bare(steps)
     flowing = _carried(program, dims, target, ids) if carried and program.body and program.finish else None
+    addresses = _addresses(program)
     for section, steps in sections:
         if section == "body" and flowing is not None:
             codes.append(flowing.apart)
             emitted.append(())
             continue
-        code = _code(steps, edges(touches(_placed(areas(steps, program, dims, section), program))), target)
+        code = _code(steps, edges(touches(areas(steps, program, dims, section)), addresses), target)
         codes.append(code)
         emitted.append(_emit(steps, _apart(code, ids)))
     if flowing is not None:
@@ -97,7 +98,7 @@ def _carried(program: Program, dims: Dims, target: NpuTarget, ids: int) -> _Flow
     """The body for iterations without a barrier between them; None where the event ids do not suffice."""
     steps = program.body
     touched = areas(steps, program, dims)
-    found = unrolled(*(_placed(touched, program, odd) for odd in (False, True)))
+    found = unrolled(touched, _flipped(touched, program), _addresses(program))
     once = Edges(found.true[: len(steps)], found.other[: len(steps)])
     code = _code(steps, within(found, len(steps)), target)
     flowing = carry(code, needs_of(code.pipes, [is_many(step, target) for step in steps], found), ids)
@@ -134,19 +135,22 @@ def _note(bare: Program, found: Program, codes: Sequence[Code], between: int) ->
     )
 
 
-def _placed(found: Sequence[Sequence[Area]], program: Program, odd: bool = False) -> list[list[Area]]:
-    """The same areas of the memories; of an alternating buffer, the version that it has in even or odd iterations."""
-    places: dict[Place, tuple[Place, int]] = {}
+def _addresses(program: Program) -> dict[Place, tuple[str, int]]:
+    """In which memory each version of each buffer lies, and with which block it begins there."""
+    found: dict[Place, tuple[str, int]] = {}
     for buffer in program.buffers:
-        first = _address(buffer)
         for version in range(buffer.versions):
-            slot = program.slot_bytes[buffer.space] if buffer.versions == 2 and version != odd else 0
-            places[buffer.name, version] = (buffer.space, 0), (first + slot) // UNIT
-    placed = []
-    for touched in found:
-        moved = [(*places[place], blocks, write) for place, blocks, write in touched]
-        placed.append([(memory, blocks << base, write) for memory, base, blocks, write in moved])
-    return placed
+            slot = program.slot_bytes[buffer.space] * version if version else 0
+            found[buffer.name, version] = buffer.space, (_address(buffer) + slot) // UNIT
+    return found
+
+
+def _flipped(found: Sequence[Sequence[Area]], program: Program) -> list[list[Area]]:
+    """The same areas one iteration later: of alternating buffers, the other version."""
+    versions = {buffer.name: buffer.versions for buffer in program.buffers}
+    return [
+        [((name, versions[name] - 1 - version), blocks, write) for (name, version), blocks, write in touched] for touched in found
+    ]
 
 
 def _address(buffer: Buffer) -> int:
