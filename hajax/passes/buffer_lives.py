@@ -8,6 +8,13 @@ from hajax.plans.footprint import Dims
 from hajax.plans.program import Program, Step
 
 ALIGNMENT: Mapping[str, int] = {"L1": 512, "L0A": 512, "L0B": 512, "L0C": 1024, "UB": 32}
+# By marks `first` and `last` of a step, those of steps that run whenever it does.
+_RUN_WITH = {
+    (False, False): ((False, False),),
+    (True, False): ((False, False), (True, False)),
+    (False, True): ((False, False), (False, True)),
+    (True, True): ((False, False), (True, False), (False, True), (True, True)),
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,19 +71,20 @@ def _carried(steps: Sequence[Step], touched: Sequence[Touches], body: range) -> 
     """Buffers of which an iteration reads what an earlier one wrote, or that steps of several stages use."""
     carried: set[str] = set()
     stages: dict[str, int] = {}
-    written: dict[tuple[str, bool, bool], int] = {}
+    written: dict[tuple[bool, bool], dict[str, int]] = {}  # by the marks of the steps that wrote
     for number in body:
-        step = steps[number]
-        for (name, _), mask in touched[number].reads:
+        step, its = steps[number], touched[number]
+        before = [written[marks] for marks in _RUN_WITH[step.first, step.last] if marks in written]
+        for (name, _), mask in its.reads:
             rest = mask
-            for first in {False, step.first}:
-                for last in {False, step.last}:  # a write that runs whenever this read does
-                    rest &= ~written.get((name, first, last), 0)
+            for blocks in before:
+                rest &= ~blocks.get(name, 0)
             if rest:
                 carried.add(name)
-        for (name, _), mask in touched[number].writes:
-            written[name, step.first, step.last] = written.get((name, step.first, step.last), 0) | mask
-        for (name, _), _ in (*touched[number].reads, *touched[number].writes):
+        mine = written.setdefault((step.first, step.last), {})
+        for (name, _), mask in its.writes:
+            mine[name] = mine.get(name, 0) | mask
+        for (name, _), _ in (*its.reads, *its.writes):
             if stages.setdefault(name, step.stage) != step.stage:
                 carried.add(name)
     return carried

@@ -77,10 +77,12 @@ def touches(touched: Sequence[Sequence[Area]]) -> list[Touches]:
     """The areas of each step, put together."""
     found = []
     for step in touched:
-        masks: tuple[dict[Place, int], dict[Place, int]] = ({}, {})
+        reads: dict[Place, int] = {}
+        writes: dict[Place, int] = {}
         for place, blocks, write in step:
-            masks[write][place] = masks[write].get(place, 0) | blocks
-        found.append(Touches(tuple(masks[0].items()), tuple(masks[1].items())))
+            masks = writes if write else reads
+            masks[place] = masks[place] | blocks if place in masks else blocks
+        found.append(Touches(tuple(reads.items()), tuple(writes.items())))
     return found
 
 

@@ -11,7 +11,7 @@ from hajax import abi
 from hajax.passes.buffer_lives import Life, lifetimes, up
 from hajax.plans import Note
 from hajax.plans.footprint import Dims
-from hajax.plans.program import SPACES, Program
+from hajax.plans.program import SPACES, Program, at_address
 from hajax.targets import NpuTarget
 
 FRAME_BYTES = abi.constant("HJ_FRAME_BYTES")
@@ -49,10 +49,11 @@ def place_buffers(program: Program, dims: Dims, target: NpuTarget) -> tuple[Prog
         addresses.update(found)
         if slot:
             slots[space] = slot
-    kept = [dataclasses.replace(b, address=addresses[b.name]) for b in program.buffers if b.name in addresses]
+    kept = [at_address(buffer, addresses[buffer.name]) for buffer in program.buffers if buffer.name in addresses]
     placed = dataclasses.replace(program, buffers=tuple(kept), slot_bytes=slots)
-    placed = dataclasses.replace(placed, step_address=up(_tops(placed)["UB"], 32))
-    return placed, _note(placed)
+    tops = _tops(placed)
+    placed = dataclasses.replace(placed, step_address=up(tops["UB"], 32))
+    return placed, _note(placed, tops)
 
 
 def fixed_part(space: str, lives: Sequence[Life]) -> tuple[dict[str, int], int, int]:
@@ -83,8 +84,8 @@ def _does_not_fit(space: str, lives: Sequence[Life], start: int, available: int)
     return DoesNotFit(space, needed, available, sorted(named, key=lambda one: (-one[1], one[0])))
 
 
-def _note(placed: Program) -> Note:
-    tops = {space: top for space, top in _tops(placed).items() if any(b.space == space for b in placed.buffers)}
+def _note(placed: Program, tops: dict[str, int]) -> Note:
+    tops = {space: top for space, top in tops.items() if any(b.space == space for b in placed.buffers)}
     whole = {space: sum(b.bytes * b.versions for b in placed.buffers if b.space == space) for space in tops}
     saved = sum(whole.values()) - sum(tops.values()) + (FRAME_BYTES if "UB" in tops else 0)
     return Note(
@@ -162,7 +163,8 @@ def _pack(
 def _rested(life: Life, distance: int, sections: tuple[int, int]) -> Life:
     """The buffer as if it lived longer, but not beyond its section: every section ends with a barrier of all pipes."""
     end = next((start - 1 for start in sections if life.last < start), life.last + distance)
-    return dataclasses.replace(life, last=max(life.last, min(life.last + distance, end)))
+    last = max(life.last, min(life.last + distance, end))
+    return Life(life.name, life.space, life.bytes, life.versions, life.first, last, life.whole)
 
 
 def _place(lives: Sequence[Life], there: dict[Life, int], start: int) -> tuple[dict[str, int], int]:

@@ -13,7 +13,7 @@ from hajax.passes.flag_order import PIPES, Code, Link, Pair, force, order_of
 from hajax.passes.place_buffers import STEP_BYTES
 from hajax.plans import Note
 from hajax.plans.footprint import UNIT, Dims, pipe
-from hajax.plans.program import Buffer, Flag, Program, Step
+from hajax.plans.program import Buffer, Flag, Program, Step, with_flags
 from hajax.targets import NpuTarget
 
 SLOTS = 2  # flags that a step waits for, and that it sets
@@ -203,10 +203,7 @@ def _emit(steps: Sequence[Step], flagged: _Flagged) -> tuple[Step, ...]:
     for at, step in enumerate(steps):
         label = f"flags of {step.label or step.opcode}"
         emitted += [Step("sync", stage=step.stage, waits=group, label=label) for group in _groups(waits[at][SLOTS:])]
-        changed = dataclasses.replace(
-            step, barrier=at in flagged.barriers, waits=tuple(waits[at][:SLOTS]), sets=tuple(sets[at][:SLOTS])
-        )
-        emitted.append(changed)
+        emitted.append(with_flags(step, at in flagged.barriers, tuple(waits[at][:SLOTS]), tuple(sets[at][:SLOTS])))
         emitted += [Step("sync", stage=step.stage, sets=group, label=label) for group in _groups(sets[at][SLOTS:])]
     return tuple(emitted)
 

@@ -206,13 +206,18 @@ class Product:
 
 def products(step: Step) -> tuple[Product, ...]:
     """The products of an mmad step in their order; m is p[0] for all of them."""
-    n, k, dst, src0, src1 = step.p[1:6]
-    if step.p[6] & 16:
-        places = [(i, j) for i in range(step.count) for j in range(i + 1)]
+    return _products(step.count, step.p)
+
+
+@functools.lru_cache(maxsize=1024)  # many steps, few kinds of them
+def _products(count: int, p: tuple[int, ...]) -> tuple[Product, ...]:
+    n, k, dst, src0, src1 = p[1:6]
+    if p[6] & 16:
+        places = [(i, j) for i in range(count) for j in range(i + 1)]
         return tuple(Product(at * dst, i * src0, j * src1, n, k) for at, (i, j) in enumerate(places))
-    k_grows, n_grows, src1_moves, src0_moves = (step.p[6] >> bit & 1 for bit in (1, 3, 5, 6))
+    k_grows, n_grows, src1_moves, src0_moves = (p[6] >> bit & 1 for bit in (1, 3, 5, 6))
     moved, found = (0, 0, 0), []
-    for _ in range(step.count):
+    for _ in range(count):
         found.append(Product(*moved, n, k))
         moved = (moved[0] + dst + n_grows * n, moved[1] + src0 + src0_moves * k, moved[2] + src1 + src1_moves * n * k)
         n, k = n + n_grows, k + k_grows

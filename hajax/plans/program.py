@@ -66,6 +66,19 @@ class Step:
     label: str = ""
 
 
+def with_flags(step: Step, barrier: bool, waits: tuple[Flag, ...], sets: tuple[Flag, ...]) -> Step:
+    """The step with these; written out, as `dataclasses.replace` takes four times as long for each of hundreds of steps."""
+    return Step(
+        step.opcode, step.dst, step.src0, step.src1, step.count, step.index, step.size, step.p, step.constant, step.stage,
+        step.first, step.last, barrier, waits, sets, step.label,
+    )  # fmt: skip
+
+
+def at_address(buffer: Buffer, address: int) -> Buffer:
+    """The buffer with this address."""
+    return Buffer(buffer.name, buffer.space, buffer.bytes, buffer.versions, buffer.kept, address)
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """What a core does with one item of `heads` value heads and `columns` state columns.
