@@ -1,16 +1,17 @@
 """The cube dataflow of a scalar decay: states, splits and row scalings as products; the vector unit only copies, exp and masks.
 
-x = A V + A2 (K S), A2 = -A diag(e^G);  o = diag(scale e^G) Q S + P x;  S <- e^G_C S + (diag(beta e^(G_C - G)) K)^T x.
-Numerics A5, with the decay e^G_C as a split diagonal operand instead of a scale carried beside the state.
+x = A (V - diag(e^G) K S);  o = diag(scale e^G) Q S + P x;  S <- e^G_C S + K^T Y, Y = diag(beta e^(G_C - G)) x.
+Numerics A5, with the decay e^G_C as a split diagonal operand instead of a scale carried beside the state. K stays exact.
 """
 
 import itertools
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
+
+import numpy as np
 
 from hajax import abi
 from hajax.lowering import gates as gates_module
-from hajax.lowering.assembler import FULL, HALF, Assembler, Constants, Dims, at
+from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, Constants, Dims, at
 from hajax.lowering.exchange import exchanged_bytes, export, import_back, two_stages
 from hajax.lowering.gates import CHUNK_DECAY, FACTOR_BLOCKS, OUTPUT, READ, WRITE, Basics
 from hajax.lowering.system import (
@@ -38,18 +39,10 @@ from hajax.lowering.tiles import (
     vector,
     whole,
 )
-from hajax.plans.program import LOAD, MAP, STATE, Operand, Program
+from hajax.plans.program import LOAD, STATE, Operand, Program
 
 STATE_PIECE = 32  # fractals of the state in L0B at a time, of each part
 STATE_SCALE = 16.0  # the state is kept times this (numerics A4: its low parts stay above fp16's subnormals)
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """Map results that the state stage reads, in L1."""
-
-    read: Parts  # A2, [column block][row block] of each head
-    written_keys: Parts  # diag(beta e^(G_C - G)) K, [row block][key block] of each head
 
 
 Kind = Literal["whole", "map", "state"]
@@ -71,8 +64,8 @@ def build(
     if delta:
         zero_above(asm, system)
     inputs = _place_inputs(asm)
-    weights = _place_weights(asm)
-    shared = _between_launches(asm, system, weights, factors, delta)
+    identity = _place_identity(asm)
+    shared = _between_launches(asm, system, factors, delta)
     state = parts_in_l1(asm, "state", dims.heads * dims.keys * dims.values, kept=True)
     if kind != "map":
         for head in range(dims.heads):
@@ -81,20 +74,17 @@ def build(
     asm.section = "body"  # the state of chunk c before the loads of chunk c + 2, which take the same versions
     if delta and kind == "whole":  # in the shadow of the state's read
         lower_merges(asm, basics, system, stage=STATE)
-        _scale_inverse(asm, basics, system, factors, weights, stage=STATE)
     if kind != "map":
         for head in range(dims.heads):
             lefts = _readers(asm, inputs, dims.key_head(head), delta)
-            _advance(asm, basics, inputs, system, factors, weights, state, head, lefts, delta)
+            _advance(asm, basics, identity, inputs, system, factors, state, head, lefts, delta)
     if gate_buffers is not None:
         ratios = gates_module.lower_gates(asm, basics, gate_buffers, state_scale=state_scale)
         lower_scores(asm, basics, inputs, ratios, system, delta)
-        _write_keys(asm, basics, inputs, factors, weights)
         if delta:
             lower_diagonal_inverses(asm, basics, system)
         if delta and kind == "map":
             lower_merges(asm, basics, system)
-            _scale_inverse(asm, basics, system, factors, weights)
     if kind == "map":
         export(asm, shared)
     if kind == "state":
@@ -110,24 +100,23 @@ def build(
     return asm.program() if kind == "whole" else two_stages(asm.program())
 
 
-def _between_launches(asm: Assembler, system: System, weights: Weights, factors: Parts, delta: bool) -> tuple[Parts, ...]:
+def _between_launches(asm: Assembler, system: System, factors: Parts, delta: bool) -> tuple[Parts, ...]:
     """What the state stage reads of the map's, by its buffers in L1."""
-    common = (weights.written_keys, factors)
-    return (system.triangles, *common, system.inverse, weights.read) if delta else (system.scores(asm), *common)
+    return (system.scores(asm), factors, system.inverse) if delta else (system.scores(asm), factors)
 
 
 def slot_bytes(dims: Dims, delta: bool) -> int:
     """Bytes of a head's chunk that a map launch leaves."""
     asm = Assembler(Dims(dims.chunk, dims.key_dim, dims.columns, 1, False), Constants())
-    return exchanged_bytes(_between_launches(asm, place_system(asm), _place_weights(asm), gates_module.place_factors(asm), delta))
+    return exchanged_bytes(_between_launches(asm, place_system(asm), gates_module.place_factors(asm), delta))
 
 
-def _place_weights(asm: Assembler) -> Weights:
-    dims = asm.dims
-    return Weights(
-        parts_in_l1(asm, "A2", dims.heads * dims.rows * dims.rows, versions=2),
-        parts_in_l1(asm, "written keys", dims.heads * dims.rows * dims.keys, versions=2),
-    )
+def _place_identity(asm: Assembler) -> Operand:
+    """Setup: a fractal in L0A."""
+    source = asm.buffer("identity", "L1", HALF)
+    constant = asm.constants.place(np.eye(16, dtype=np.float16))
+    asm.emit("constant_to_l1", source, constant=constant, size=HALF // UNIT, label="identity")
+    return load(asm, "A", source, target=asm.buffer("identity:A", "L0A", HALF, kept=True), label="identity")
 
 
 def _tensor(name: str) -> int:
@@ -166,52 +155,6 @@ def _load_state(asm: Assembler, basics: Basics, state: Parts, head: int, state_s
     split(asm, basics.negative, tile, whole(state.from_fractal(head * count), count), label="state in")
 
 
-def _write_keys(asm: Assembler, basics: Basics, inputs: Inputs, factors: Parts, weights: Weights) -> None:
-    """diag(beta e^(G_C - G)) K of every head: keys are exact, so two products."""
-    asm.stage = MAP
-    rows, keys = asm.dims.rows, asm.dims.keys
-    right = [
-        load(asm, "B", inputs.keys[k], count=rows, size=keys, inner=rows, group=1, flags=TRANSPOSE, label="K")
-        for k in asm.dims.key_heads
-    ]
-    for head in range(asm.dims.heads):
-        tile = asm.buffer("written keys", "L0C", rows * keys * FULL)
-        left = load_parts(asm, "A", factors.from_fractal(head * FACTOR_BLOCKS + WRITE), size=rows, label="write factors")
-        multiply(
-            asm, tile, left, right[asm.dims.key_head(head)], count=rows, n=keys,
-            move_tile=keys, move_left=1, move_right=keys, overwrite=True, label="written keys",
-        )  # fmt: skip
-        count = rows * keys
-        split(asm, basics.negative, tile, whole(weights.written_keys.from_fractal(head * count), count), label="written keys")
-
-
-def _scale_inverse(asm: Assembler, basics: Basics, system: System, factors: Parts, weights: Weights, *, stage: int = MAP) -> None:
-    """A2 = A diag(-e^G), a column of fractals at a time."""
-    asm.stage = stage
-    heads, rows = asm.dims.heads, asm.dims.rows
-    count = rows * rows
-    tile = asm.buffer("A2", "L0C", heads * count * FULL)
-    for head in range(heads):
-        columns = load_parts(
-            asm,
-            "A",
-            system.inverse.from_fractal(head * inverse_pitch(asm)),
-            count=rows,
-            size=rows,
-            inner=rows,
-            group=1,
-            label="A columns",
-        )
-        right = load_parts(
-            asm, "B", factors.from_fractal(head * FACTOR_BLOCKS + READ), size=rows, flags=TRANSPOSE, label="read factors"
-        )
-        multiply(
-            asm, at(tile, head * count * FULL), columns, right, overwrite=True, label="A2",
-            count=rows, m=rows, move_tile=rows, move_left=rows, move_right=1,
-        )  # fmt: skip
-    split(asm, basics.negative, tile, whole(weights.read, heads * count), label="A2")
-
-
 def _readers(asm: Assembler, inputs: Inputs, key_head: int, delta: bool) -> list[Operand]:
     """Keys (with delta) and queries below them as left operands, in quarters of the key channels."""
     asm.stage = STATE
@@ -238,10 +181,10 @@ def _quarters(blocks: int) -> list[tuple[int, int]]:
 def _advance(
     asm: Assembler,
     basics: Basics,
+    identity: Operand,
     inputs: Inputs,
     system: System,
     factors: Parts,
-    weights: Weights,
     state: Parts,
     head: int,
     lefts: list[Operand],
@@ -264,8 +207,9 @@ def _advance(
     value = load(asm, "B", inputs.values[head], count=rows, size=values, inner=rows, group=1, flags=TRANSPOSE, label="V")
     corrected: Matrix = value
     if delta:
-        corrected = _correct(asm, basics, value, system, weights, reads, head)
-    update = _update(asm, factors, weights, own, corrected, head)
+        corrected = _correct(asm, basics, identity, value, system, factors, reads, head)
+    written = _written(asm, basics, factors, corrected, head)
+    update = _update(asm, inputs, factors, own, written, head)
     _output(asm, system, factors, reads.from_fractal(height - rows), height, corrected, head)
     split(asm, basics.negative, update, whole(own, keys * values), label="state")
 
@@ -276,40 +220,65 @@ def _read_right(asm: Assembler, reads: Parts, height: int, label: str) -> Parts:
     return load_parts(asm, "B", reads, count=rows, size=values, inner=height, group=1, flags=TRANSPOSE, label=label)
 
 
-def _correct(asm: Assembler, basics: Basics, value: Operand, system: System, weights: Weights, reads: Parts, head: int) -> Parts:
-    """x = A V + A2 (K S), in L0B as both parts."""
+def _correct(
+    asm: Assembler, basics: Basics, identity: Operand, value: Operand, system: System, factors: Parts, reads: Parts, head: int
+) -> Parts:
+    """x = A W, W = V - diag(e^G) K S, in L0B as both parts.
+
+    What rounding adds to W the state forgets as it does values; added to A diag(e^G) K S it would stay.
+    """
     rows, values = asm.dims.rows, asm.dims.values
     count = rows * values
-    tile = asm.buffer("x", "L0C", count * FULL)
-    steps: dict[str, Any] = {"count": rows, "n": values, "move_tile": values, "mode": K_GROWS, "move_left": rows}
-    inverse = load_parts(asm, "A", system.inverse.from_fractal(head * inverse_pitch(asm)), size=rows * rows, label="A")
-    multiply(asm, tile, inverse, value, overwrite=True, label="A V", **steps)
+    tile = asm.buffer("W", "L0C", count * FULL)
+    multiply(asm, tile, identity, value, n=count, overwrite=True, label="V")
     right = _read_right(asm, reads, 2 * rows, "K S")
-    read = load_parts(
-        asm, "A", weights.read.from_fractal(head * rows * rows), count=rows, size=rows, inner=rows, group=1, label="A2"
-    )
-    multiply(asm, tile, read, right, label="A2 K S", **steps)
-    between = parts_in_l1(asm, "x", count)
-    corrected = split(asm, basics.negative, tile, whole(between, count), used_right=True, label="x")
-    assert corrected is not None
-    return corrected
+    left = load_parts(asm, "A", factors.from_fractal(head * FACTOR_BLOCKS + READ), size=rows, label="read factors")
+    multiply(
+        asm, tile, left, right, label="diag K S",
+        count=rows, n=values, move_tile=values, move_left=1, move_right=values,
+    )  # fmt: skip
+    rest = _split_right(asm, basics, tile, count, "W")
+    tile = asm.buffer("x", "L0C", count * FULL)
+    inverse = load_parts(asm, "A", system.inverse.from_fractal(head * inverse_pitch(asm)), size=rows * rows, label="A")
+    multiply(
+        asm, tile, inverse, rest, overwrite=True, label="A W",
+        count=rows, n=values, move_tile=values, mode=K_GROWS, move_left=rows,
+    )  # fmt: skip
+    return _split_right(asm, basics, tile, count, "x")
 
 
-def _update(asm: Assembler, factors: Parts, weights: Weights, own: Parts, corrected: Matrix, head: int) -> Operand:
-    """e^G_C S + (written keys)^T x in L0C, [value block][key block]."""
+def _split_right(asm: Assembler, basics: Basics, tile: Operand, count: int, label: str) -> Parts:
+    """Both parts of a tile as right operand, in L0B."""
+    found = split(asm, basics.negative, tile, whole(parts_in_l1(asm, label, count), count), used_right=True, label=label)
+    assert found is not None
+    return found
+
+
+def _written(asm: Assembler, basics: Basics, factors: Parts, corrected: Matrix, head: int) -> Parts:
+    """Y = diag(beta e^(G_C - G)) x, in L0B as both parts."""
+    rows, values = asm.dims.rows, asm.dims.values
+    count = rows * values
+    tile = asm.buffer("Y", "L0C", count * FULL)
+    left = load_parts(asm, "A", factors.from_fractal(head * FACTOR_BLOCKS + WRITE), size=rows, label="write factors")
+    multiply(
+        asm, tile, left, corrected, count=rows, n=values, move_tile=values, move_left=1, move_right=values, overwrite=True,
+        label="Y",
+    )  # fmt: skip
+    return _split_right(asm, basics, tile, count, "Y")
+
+
+def _update(asm: Assembler, inputs: Inputs, factors: Parts, own: Parts, written: Parts, head: int) -> Operand:
+    """e^G_C S + K^T Y in L0C, [value block][key block]."""
     rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
     count = keys * values
     tile = asm.buffer("next state", "L0C", count * FULL)
-    left = load_parts(
-        asm, "A", weights.written_keys.from_fractal(head * rows * keys), count=keys, size=rows, inner=keys, group=1,
-        flags=TRANSPOSE, label="written keys^T",
-    )  # fmt: skip
-    multiply(asm, tile, left, corrected, m=keys, n=values, k=rows, overwrite=True, label="written keys^T x")
     decay = load_parts(asm, "A", factors.from_fractal(head * FACTOR_BLOCKS + CHUNK_DECAY), label="chunk decay")
     for start in range(0, count, STATE_PIECE):
         size = min(STATE_PIECE, count - start)
         piece = load_parts(asm, "B", own.from_fractal(start), size=size, flags=TRANSPOSE, label="S")
-        multiply(asm, at(tile, start * FULL), decay, piece, n=size, label="decay S")
+        multiply(asm, at(tile, start * FULL), decay, piece, n=size, overwrite=True, label="decay S")
+    left = load(asm, "A", inputs.keys[asm.dims.key_head(head)], size=keys * rows, flags=TRANSPOSE, label="K^T")
+    multiply(asm, tile, left, written, m=keys, n=values, k=rows, label="K^T Y")
     return tile
 
 

@@ -189,7 +189,7 @@ def lower_gates(asm: Assembler, basics: Basics, buffers: GateBuffers, *, state_s
 
 
 def lower_diagonals(asm: Assembler, raw: Operand, diagonals: Operand) -> Operand:
-    """Map steps: diagonal fractals in L1: high parts of scaled log decays and of ln beta, every head's in turn, then low parts."""
+    """Map steps: diagonal fractals in L1: high parts of scaled log decays and ln beta, every head's in turn, then low parts."""
     asm.stage = MAP
     dims = asm.dims
     heads, rows = dims.heads, dims.rows
