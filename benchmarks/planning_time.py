@@ -31,7 +31,15 @@ LENGTHS = (512, 4096, 65536)
 HEADS = ("16x16", "16x32")  # Qwen3.5-0.8B and -2B; -4B and -9B
 SCHEDULES = ("hajax", "hanpu")
 COLD_MS, HIT_MS = 200.0, 1.0
-_MAKERS = ("hajax.planner", "hajax.schedules", "hajax.lowering", "hajax.passes", "hajax.plans.footprint", "hajax.plans.verify_", "hajax.graph")
+_MAKERS = (
+    "hajax.planner",
+    "hajax.schedules",
+    "hajax.lowering",
+    "hajax.passes",
+    "hajax.plans.footprint",
+    "hajax.plans.verify_",
+    "hajax.graph",
+)
 
 
 def forget() -> None:
