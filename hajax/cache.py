@@ -13,7 +13,7 @@ from pathlib import Path
 
 import platformdirs
 
-LAYOUT = "v1"
+LAYOUT = "v2"
 
 
 def _base() -> Path | None:
@@ -58,6 +58,19 @@ def _warn(message: str) -> None:
     warnings.warn(f"hajax plan cache: {message}", RuntimeWarning, stacklevel=3)
 
 
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _opened(path: Path) -> tuple[str, str]:
+    """Key and text of an entry. The text of a plan may be changed and still read as one, of other numbers: hence the digest."""
+    entry = json.loads(path.read_text(encoding="utf-8"))
+    key, text = str(entry["key"]), str(entry["text"])
+    if entry["digest"] != _digest(text):
+        raise ValueError("its text is not the one that was written")
+    return key, text
+
+
 def read(key: str) -> str | None:
     """The text stored under `key`, or None."""
     root = folder()
@@ -65,10 +78,10 @@ def read(key: str) -> str | None:
         return None
     path = _path(root, key)
     try:
-        entry = json.loads(path.read_text(encoding="utf-8"))
-        if entry["key"] != key:
-            raise ValueError(f"it holds the key {entry['key']!r}")
-        return str(entry["text"])
+        found, text = _opened(path)
+        if found != key:
+            raise ValueError(f"it holds the key {found!r}")
+        return text
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -89,7 +102,7 @@ def write(key: str, text: str) -> None:
         root.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=root, suffix=".tmp")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({"key": key, "text": text}, file)
+            json.dump({"digest": _digest(text), "key": key, "text": text}, file)
         os.replace(temporary, path)
         temporary = None
     except OSError as error:
@@ -112,8 +125,7 @@ def entries() -> Iterator[tuple[Path, str, str]]:
         return
     for path in sorted(root.glob("*.json")):
         try:
-            entry = json.loads(path.read_text(encoding="utf-8"))
-            yield path, str(entry["key"]), str(entry["text"])
+            yield path, *_opened(path)
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             _warn(f"{path} is damaged ({error})")
 

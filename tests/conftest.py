@@ -45,9 +45,9 @@ def update_golden(request):
 @pytest.fixture
 def plan_cache(tmp_path, monkeypatch):
     """An empty plan cache on disk, and none in memory."""
-    from hajax import planner
+    from hajax import cache, planner
 
     monkeypatch.setenv("HAJAX_CACHE_DIR", str(tmp_path / "cache"))
     planner.plan.cache_clear()
-    yield tmp_path / "cache" / "plans" / "v1"
+    yield tmp_path / "cache" / "plans" / cache.LAYOUT
     planner.plan.cache_clear()

@@ -10,11 +10,13 @@ import pytest
 from planning import AVX512, shape_of
 from problem import environment
 
-from hajax import cache, planner
+from hajax import cache, planner, plans
 from hajax.mechanisms import GATED_DELTA_RULE
 from hajax.plans import from_json, to_json
+from hajax.targets import npu
 
 SHAPE = shape_of(100, (2, 4))
+CHIP_SHAPE = shape_of(100, (1, 1), (16, 16), "float16")
 KEY = planner.cache_key(GATED_DELTA_RULE, SHAPE, AVX512, "cpu_fused")
 
 
@@ -67,6 +69,40 @@ def test_a_truncated_entry_is_a_warning_and_a_new_plan(plan_cache):
         with pytest.warns(RuntimeWarning, match="is damaged"):
             assert plan() == made
         assert entry(plan_cache).read_bytes() == whole
+
+
+def test_an_entry_with_another_number_is_a_warning_and_a_new_plan(plan_cache):
+    made = plan()
+    data = json.loads(entry(plan_cache).read_text())
+    changed = to_json(replace(made, launch=replace(made.launch, workers=made.launch.workers + 1)))
+    entry(plan_cache).write_text(json.dumps(data | {"text": changed}))
+    with pytest.warns(RuntimeWarning, match="is damaged .its text is not the one that was written"):
+        assert plan() == made
+
+
+def chip_plan():
+    planner.plan.cache_clear()
+    return planner.plan(GATED_DELTA_RULE, CHIP_SHAPE, npu.load("ascend310p1"))
+
+
+def test_a_chips_plan_with_one_byte_changed_is_a_warning_and_a_new_plan(plan_cache):
+    made = chip_plan()
+    whole = entry(plan_cache).read_text()
+    middle = whole.index("data") + len(plans.to_bytes(made)) // 2  # within the steps
+    entry(plan_cache).write_text(whole[:middle] + ("A" if whole[middle] != "A" else "B") + whole[middle + 1 :])
+    with pytest.warns(RuntimeWarning, match="is damaged .its text is not the one that was written"):
+        assert chip_plan() == made
+    assert entry(plan_cache).read_text() == whole
+
+
+@pytest.mark.parametrize("change", [lambda data: data[:-32], lambda data: data[:8] + bytes(32) + data[40:]], ids=["cut", "abi"])
+def test_a_chips_plan_that_is_cut_or_of_another_abi_is_a_warning_and_a_new_plan(change, plan_cache):
+    made = chip_plan()
+    key = planner.cache_key(GATED_DELTA_RULE, CHIP_SHAPE, npu.load("ascend310p1"), "hajax")
+    cache.write(key, to_json(replace(made, launch=plans.Packed(change(made.launch.data)))))
+    with pytest.warns(RuntimeWarning, match=r"is stale \(plan: expected bytes that start"):
+        assert chip_plan() == made
+    assert from_json(cache.read(key)) == made
 
 
 def test_an_entry_of_another_key_is_not_taken(plan_cache):
