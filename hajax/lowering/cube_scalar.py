@@ -18,10 +18,12 @@ from hajax.lowering.system import (
     Inputs,
     System,
     inverse_pitch,
+    key_and_query_rows,
     lower_diagonal_inverses,
     lower_merges,
     lower_scores,
     place_system,
+    with_identity,
     zero_above,
 )
 from hajax.lowering.tiles import (
@@ -41,6 +43,7 @@ from hajax.lowering.tiles import (
 )
 from hajax.plans.program import LOAD, STATE, Operand, Program
 
+OUTPUT_PIECE = 2  # column blocks of an output to GM at a time
 STATE_PIECE = 32  # fractals of the state in L0B at a time, of each part
 STATE_SCALE = 16.0  # the state is kept times this (numerics A4: its low parts stay above fp16's subnormals)
 
@@ -58,11 +61,13 @@ def build(
     assert kind == "whole" or dims.heads == 1
     asm = Assembler(dims, constants)
     basics = gates_module.place_basics(asm)
-    gate_buffers = gates_module.place_gates(asm) if kind != "state" else None
+    gate_buffers = gates_module.place_gates(asm, state_scale) if kind != "state" else None
     factors = gate_buffers.factors if gate_buffers is not None else gates_module.place_factors(asm)
     system = place_system(asm)
     if delta:
         zero_above(asm, system)
+        if kind != "state":
+            system = with_identity(asm, basics, system)
     inputs = _place_inputs(asm)
     identity = _place_identity(asm)
     shared = _between_launches(asm, system, factors, delta)
@@ -79,7 +84,7 @@ def build(
             lefts = _readers(asm, inputs, dims.key_head(head), delta)
             _advance(asm, basics, identity, inputs, system, factors, state, head, lefts, delta)
     if gate_buffers is not None:
-        ratios = gates_module.lower_gates(asm, basics, gate_buffers, state_scale=state_scale)
+        ratios = gates_module.lower_gates(asm, basics, gate_buffers)
         lower_scores(asm, basics, inputs, ratios, system, delta)
         if delta:
             lower_diagonal_inverses(asm, basics, system)
@@ -125,10 +130,9 @@ def _tensor(name: str) -> int:
 
 def _place_inputs(asm: Assembler) -> Inputs:
     dims = asm.dims
-    keys, queries = (
-        tuple(asm.buffer(name, "L1", dims.rows * dims.keys * HALF, versions=2) for _ in dims.key_heads)
-        for name in ("key", "query")
-    )
+    size = dims.rows * dims.keys * HALF
+    both = [asm.buffer("key, query", "L1", 2 * size, versions=2) for _ in dims.key_heads]
+    keys, queries = tuple(both), tuple(at(tile, size) for tile in both)
     values = tuple(asm.buffer("value", "L1", dims.rows * dims.values * HALF, versions=2) for _ in range(dims.heads))
     return Inputs(keys, queries, values)
 
@@ -159,16 +163,13 @@ def _readers(asm: Assembler, inputs: Inputs, key_head: int, delta: bool) -> list
     """Keys (with delta) and queries below them as left operands, in quarters of the key channels."""
     asm.stage = STATE
     rows, keys = asm.dims.rows, asm.dims.keys
-    tiles = [inputs.keys[key_head], inputs.queries[key_head]] if delta else [inputs.queries[key_head]]
     quarters = []
     for start, size in _quarters(keys):
-        left = asm.buffer("K, Q:A", "L0A", len(tiles) * rows * size * HALF)
-        for number, tile in enumerate(tiles):
-            load(
-                asm, "A", at(tile, start * rows * HALF), count=rows, size=size, inner=rows, group=1,
-                target=at(left, number * rows * size * HALF), label="K, Q",
-            )  # fmt: skip
-        quarters.append(left)
+        if delta:
+            quarters.append(key_and_query_rows(asm, inputs, key_head, start, size, "K, Q"))
+        else:
+            query = at(inputs.queries[key_head], start * rows * HALF)
+            quarters.append(load(asm, "A", query, count=rows, size=size, inner=rows, group=1, label="Q"))
     return quarters
 
 
@@ -303,9 +304,10 @@ def _output(asm: Assembler, system: System, factors: Parts, reads: Parts, height
     for row in range(rows):  # to column blocks, which go to GM in long copies
         target, source = at(staged, row * HALF), at(tile, row * values * FULL)
         asm.emit("c_to_ub16", target, source, count=values, size=1, p=(0, rows - 1), label="o")
-    for column in range(values):  # in pieces: what else leaves UB must not wait for all of them
+    for column in range(0, values, OUTPUT_PIECE):  # what else leaves UB must not wait for all of them
         source = at(staged, column * rows * HALF)
-        asm.emit("rows_from_ub", src0=source, p=(_tensor("output"), head, column, 1, 0, 0, 0, 2), label="o")
+        count = min(OUTPUT_PIECE, values - column)
+        asm.emit("rows_from_ub", src0=source, count=count, p=(_tensor("output"), head, column, 1, 0, 0, 0, 2), label="o")
 
 
 def _store_state(asm: Assembler, basics: Basics, state: Parts, head: int, state_scale: float) -> None:

@@ -43,8 +43,8 @@ class Basics:
     ones: Operand
     lower: Operand  # t <= i
     last_rows: Operand  # for row i: i times ones, then t > j; over GATE_SCALE, as the next and the one after next
-    between: Operand  # for row i >= 1: [t > j] over earlier blocks
-    masks: Operand  # for row i: i times zero, then what is above the diagonal
+    between: Operand  # for row i >= 1: [t > j] over earlier blocks; behind last_rows
+    masks: Operand  # for row i: i times zero, then what is above the diagonal; behind between
     sums: Operand  # [t <= j], [t > j], ones
     selector: Operand  # spreads columns 2 f and 2 f + 1 of a fractal over eight lanes each
 
@@ -62,21 +62,31 @@ def place_basics(asm: Assembler) -> Basics:
         "constant_to_ub", staged, constant=asm.constants.place(np.stack(window)), size=len(window) * HALF // UNIT, first=True
     )
     start_strict, start_upper, start_mask = rows - 1, 2 * rows - 1, len(window) - 1
-    last_rows = _windows(asm, "last rows", staged, [(start_strict - i, i + 1) for i in range(rows)])
-    between = _windows(asm, "between", staged, [(start_strict - t, i + 1) for i in range(1, rows) for t in range(i)])
-    masks = _windows(asm, "masks", staged, [(start_mask - i, i + 1) for i in range(rows)])
-    sums = _windows(
-        asm,
-        "sums",
-        staged,
-        [w for t in range(rows) for w in ((start_upper - t, rows), (start_strict - t, rows), (0, 1))],
-    )
+    last_rows = [(start_strict - i, i + 1) for i in range(rows)]
+    between = [(start_strict - t, i + 1) for i in range(1, rows) for t in range(i)]
+    masks = [(start_mask - i, i + 1) for i in range(rows)]
+    exponents = _windows(asm, "exponents", staged, last_rows + between + masks)
+    sums = [window for t in range(rows) for window in ((start_upper - t, rows), (start_strict - t, rows), (0, 1))]
     loose = [-np.eye(16, dtype=np.float16), one, np.tril(one), *selector_fractals()]
     source = asm.buffer("basics", "L1", len(loose) * HALF, kept=True)
     asm.emit("constant_to_l1", source, constant=asm.constants.place(np.stack(loose)), size=len(loose) * HALF // UNIT, first=True)
     left = asm.buffer("basics:A", "L0A", 3 * HALF, kept=True)
     load(asm, "A", source, size=3, target=left, label="basics")
-    return Basics(left, at(left, HALF), at(left, 2 * HALF), last_rows, between, masks, sums, at(source, 3 * HALF))
+    return Basics(
+        left,
+        at(left, HALF),
+        at(left, 2 * HALF),
+        exponents,
+        at(exponents, asm.dims.triangle * HALF),
+        at(exponents, (asm.dims.triangle + _between_size(rows)) * HALF),
+        _windows(asm, "sums", staged, sums),
+        at(source, 3 * HALF),
+    )
+
+
+def _between_size(rows: int) -> int:
+    """Fractals of Basics.between."""
+    return sum(i * (i + 1) for i in range(1, rows))
 
 
 def _windows(asm: Assembler, name: str, staged: Operand, windows: list[tuple[int, int]]) -> Operand:
@@ -107,6 +117,7 @@ class GateBuffers:
     diagonals: Operand
     factor_diagonals: Operand
     factor_rows: Operand
+    factor_scales: Operand
     factors: Parts
 
 
@@ -120,8 +131,11 @@ def place_raw(asm: Assembler) -> tuple[Operand, Operand]:
     return raw, diagonals
 
 
-def place_gates(asm: Assembler) -> GateBuffers:
-    """Setup: room for gates and factors, with zeros where only diagonals are written later."""
+def place_gates(asm: Assembler, state_scale: float) -> GateBuffers:
+    """Setup: room for gates and factors, with zeros where only diagonals are written later.
+
+    state_scale: a power of two that the state is kept times.
+    """
     raw, diagonals = place_raw(asm)
     fractals = asm.dims.heads * FACTOR_BLOCKS
     factor_diagonals = asm.buffer("factor diagonals:UB", "UB", 2 * fractals * HALF, kept=True)
@@ -129,7 +143,13 @@ def place_gates(asm: Assembler) -> GateBuffers:
     zero = asm.scalar(0.0)
     vector(asm, "dup16", factor_diagonals, repeats=2 * fractals * HALF // 256, scalar=zero, label="zeros")
     vector(asm, "dup32", factor_rows, repeats=fractals * 64 // 256, scalar=zero, label="zeros")
-    return GateBuffers(raw, diagonals, factor_diagonals, factor_rows, place_factors(asm))
+    scales = asm.buffer("factor scales", "UB", fractals * 64, kept=True)
+    for block, factor in ((READ, -1 / state_scale), (WRITE, state_scale), (OUTPUT, 1 / state_scale), (CHUNK_DECAY, 1.0)):
+        vector(
+            asm, "dup32", at(scales, block * 64), repeats=asm.dims.heads, strides=(FACTOR_BLOCKS * 2, 0, 0),
+            scalar=asm.scalar(factor), label="factor scales",
+        )  # fmt: skip
+    return GateBuffers(raw, diagonals, factor_diagonals, factor_rows, scales, place_factors(asm))
 
 
 def place_factors(asm: Assembler) -> Parts:
@@ -176,15 +196,12 @@ def build_diagonals(asm: Assembler, halves: Operand, target: Operand, blocks: in
         )  # fmt: skip
 
 
-def lower_gates(asm: Assembler, basics: Basics, buffers: GateBuffers, *, state_scale: float) -> Operand:
-    """Map steps: ratios exp(D) beta_j of every head, packed lower triangles in fp32 in UB; and row factors.
-
-    state_scale: a power of two that the state is kept times.
-    """
+def lower_gates(asm: Assembler, basics: Basics, buffers: GateBuffers) -> Operand:
+    """Map steps: ratios exp(D) beta_j of every head, packed lower triangles in fp32 in UB; and row factors."""
     diagonals = lower_diagonals(asm, buffers.raw, buffers.diagonals)
     right = load(asm, "B", diagonals, size=4 * asm.dims.heads * asm.dims.rows, flags=TRANSPOSE, label="gate diagonals")
     segments, ratios = lower_ratios(asm, basics, right)
-    _factors(asm, basics, buffers, segments, right, 2 * asm.dims.heads * asm.dims.rows, state_scale)
+    _factors(asm, basics, buffers, segments)
     return ratios
 
 
@@ -214,35 +231,33 @@ def lower_ratios(asm: Assembler, basics: Basics, right: Operand) -> tuple[Operan
 
 
 def _segments(asm: Assembler, basics: Basics, right: Operand, part_blocks: int) -> Operand:
-    """In L0A, for each part: rows that all hold a block's gates, then rows that hold those up to their own token."""
+    """In L0A: rows that all hold a block's gates, both parts of them, then rows that hold those up to their own token."""
     count = asm.dims.heads * asm.dims.rows
-    tile = asm.buffer("segments", "L0C", 4 * count * FULL)
-    for part in (0, 1):
-        diagonal = at(right, part * part_blocks * HALF)
-        for kind, left in enumerate((basics.ones, basics.lower)):
-            target = at(tile, (2 * part + kind) * count * FULL)
-            multiply(asm, target, left, diagonal, n=count, overwrite=True, label="segments")
+    tile = asm.buffer("segments", "L0C", 4 * count * FULL)  # [part][block][kind]
+    multiply(
+        asm, tile, basics.ones, right, count=2, m=2, n=count, move_tile=2 * count, move_right=part_blocks, overwrite=True,
+        label="segments",
+    )  # fmt: skip
     staged = copy_out(asm, tile, 4 * count, half=True, label="segments")
     in_l1 = asm.buffer("segments", "L1", 4 * count * HALF)
     to_l1(asm, staged, Place(Parts(in_l1, 0), 1, 4 * count), in_l1, label="segments")
-    return load(asm, "A", in_l1, size=4 * count, label="segments")
+    return load(asm, "A", in_l1, count=2, size=2 * count, inner=2, group=1, label="segments")
 
 
 def _ratios(asm: Assembler, basics: Basics, segments: Operand, right: Operand, part_blocks: int) -> Operand:
     dims = asm.dims
     heads, rows, triangle = dims.heads, dims.rows, dims.triangle
     count = heads * rows
-    last = load(asm, "B", basics.last_rows, size=triangle, flags=TRANSPOSE, label="last rows")
-    between_size = sum(i * (i + 1) for i in range(1, rows))
-    between = load(asm, "B", basics.between, size=between_size, flags=TRANSPOSE, label="between")
-    masks = load(asm, "B", basics.masks, size=triangle, flags=TRANSPOSE, label="masks")
+    between_size = _between_size(rows)
+    last = load(asm, "B", basics.last_rows, size=2 * triangle + between_size, flags=TRANSPOSE, label="windows")
+    between, masks = at(last, triangle * HALF), at(last, (triangle + between_size) * HALF)
     tile = asm.buffer("exponents", "L0C", heads * triangle * FULL)
     for head in range(heads):
         own = at(tile, head * triangle * FULL)
-        full = Parts(at(segments, head * rows * HALF), 2 * count)
+        full = Parts(at(segments, head * rows * HALF), count)
         log_beta = Parts(at(right, (count + head * rows) * HALF), part_blocks)
         multiply(
-            asm, own, full.from_fractal(count), last, count=rows, move_left=1, mode=N_GROWS | RIGHT_MOVES, overwrite=True,
+            asm, own, full.from_fractal(2 * count), last, count=rows, move_left=1, mode=N_GROWS | RIGHT_MOVES, overwrite=True,
             label="exponents: own block",
         )  # fmt: skip
         multiply(
@@ -250,50 +265,39 @@ def _ratios(asm: Assembler, basics: Basics, segments: Operand, right: Operand, p
             label="exponents: earlier blocks",
         )  # fmt: skip
         multiply(asm, own, basics.ones, log_beta, count=rows, mode=N_GROWS, label="exponents: ln beta")
-        multiply(asm, own, basics.negative, masks, count=rows, mode=N_GROWS | RIGHT_MOVES, label="exponents: mask")
+    multiply(asm, tile, basics.negative, masks, count=heads, n=triangle, move_tile=triangle, label="exponents: mask")
     ratios = copy_out(asm, tile, heads * triangle, half=False, label="ratios")
     vector(asm, "exp32", ratios, ratios, repeats=heads * triangle * FULL // 256, label="ratios")
     return ratios
 
 
-def _factors(
-    asm: Assembler,
-    basics: Basics,
-    buffers: GateBuffers,
-    segments: Operand,
-    right: Operand,
-    part_blocks: int,
-    state_scale: float,
-) -> None:
+def _factors(asm: Assembler, basics: Basics, buffers: GateBuffers, segments: Operand) -> None:
     """exp of the sums from the chunk's start (read, output), to its end with beta (write), and of all of it (chunk decay)."""
     dims = asm.dims
     heads, rows = dims.heads, dims.rows
-    count, width = heads * rows, 2 * rows + 1
+    width = 2 * rows + 1
     sums = load(asm, "B", basics.sums, size=rows * width, flags=TRANSPOSE, label="sums")
-    tile = asm.buffer("sums", "L0C", heads * width * FULL)
-    full, log_beta = Parts(segments, 2 * count), Parts(at(right, count * HALF), part_blocks)
-    multiply(asm, tile, full, sums, count=heads, n=width, k=rows, move_tile=width, move_left=rows, overwrite=True, label="sums")
+    tile = asm.buffer("sums", "L0C", heads * width * FULL)  # [sum][head]
     multiply(
-        asm, at(tile, rows * FULL), basics.ones, log_beta, count=heads, n=rows, move_tile=width, move_right=rows,
-        label="sums: ln beta",
+        asm, tile, Parts(segments, heads * rows), sums, m=heads, n=width, k=rows, overwrite=True, label="sums"
     )  # fmt: skip
     staged = copy_out(asm, tile, heads * width, half=False, label="sums")
-    factors, lanes16 = buffers.factor_rows, asm.mask((1 << 16) - 1)
+    factors, pitch = buffers.factor_rows, FULL // UNIT
     for head in range(heads):  # all rows of a fractal are equal: the first one is taken, eight lanes of each at a time
-        source, target = at(staged, head * width * FULL), at(factors, head * FACTOR_BLOCKS * 64)
-        for half in (0, UNIT):
-            vector(asm, "exp32", at(target, half), at(source, half), repeats=1, blocks=(2, 32, 0), label="row factors")
-        decay = at(target, CHUNK_DECAY * 64)
-        vector(asm, "exp32", decay, at(source, 2 * rows * FULL), repeats=1, mask=lanes16, label="chunk decay")
+        target, source = at(factors, head * FACTOR_BLOCKS * 64), at(staged, head * FULL)
+        vector(
+            asm, "exp32", target, source, repeats=2, blocks=(2, heads * pitch, 0), strides=(1, 1, 0), label="row factors"
+        )  # fmt: skip
     stride = FACTOR_BLOCKS * 2
-    read, write, output = (at(factors, block * 64) for block in (READ, WRITE, OUTPUT))
-    if state_scale != 1:
-        down, up = asm.scalar(1 / state_scale), asm.scalar(state_scale)
-        vector(asm, "muls32", read, read, repeats=heads, strides=(stride, stride, 0), scalar=down, label="state scale")
-        vector(asm, "muls32", write, write, repeats=heads, strides=(stride, stride, 0), scalar=up, label="state scale")
+    read, write, output, decay = (at(factors, block * 64) for block in (READ, WRITE, OUTPUT, CHUNK_DECAY))
+    vector(
+        asm, "exp32", decay, at(staged, 2 * rows * heads * FULL), repeats=heads, strides=(stride, pitch, 0),
+        mask=asm.mask((1 << 16) - 1), label="chunk decay",
+    )  # fmt: skip
+    beta = at(buffers.raw, heads * dims.chunk * 4)
+    vector(asm, "mul32", write, write, beta, repeats=heads, strides=(stride, stride, 8), label="write factors")
     vector(asm, "muls32", output, read, repeats=heads, strides=(stride, stride, 0), scalar=0, label="output factors")
-    minus = asm.scalar(-1.0)
-    vector(asm, "muls32", read, read, repeats=heads, strides=(stride, stride, 0), scalar=minus, label="read factors")
+    vector(asm, "mul32", factors, factors, buffers.factor_scales, repeats=4 * heads, label="factor scales")
     blocks = heads * FACTOR_BLOCKS
     halves = high_and_low(asm, factors, blocks * 16 // 64, "factors")
     build_diagonals(asm, halves, buffers.factor_diagonals, 2 * blocks, "factor")

@@ -4,6 +4,7 @@ The system is I - N with N = -(ratio beta_j) o K K^T strictly lower. Its 16 x 16
 substitution in fp32, then merged to 32 and 64 by products of split operands (numerics A3); never by a Neumann series.
 """
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -54,6 +55,7 @@ class System:
 
     triangles: Parts
     inverse: Parts
+    identity: Operand | None = None  # kept in UB in as many fractals as substitution has rooms for; None: made each time
 
     def scores(self, asm: Assembler) -> Parts:
         """The part of the triangles that holds the scores."""
@@ -66,7 +68,7 @@ def inverse_pitch(asm: Assembler) -> int:
 
 
 def place_system(asm: Assembler) -> System:
-    """Setup: room in L1, zeros above the inverse's diagonal, the identity that substitution starts from."""
+    """Setup: room in L1, zeros above the inverse's diagonal."""
     heads, triangle = asm.dims.heads, asm.dims.triangle
     triangles = parts_in_l1(asm, "triangles", 2 * heads * triangle, versions=2)
     inverse = parts_in_l1(asm, "inverse", heads * inverse_pitch(asm), versions=2)
@@ -79,6 +81,23 @@ def rows_left(asm: Assembler, tile: Operand, label: str) -> Operand:
     return load(asm, "A", tile, count=rows, size=keys, inner=rows, group=1, label=label)
 
 
+def key_and_query_rows(asm: Assembler, inputs: Inputs, key_head: int, start: int, size: int, label: str) -> Operand:
+    """Key channels' blocks `start`, ... of keys and of queries below them as left operand: [K, Q][row block][key block]."""
+    rows = asm.dims.rows
+    fractals = rows * size
+    target = asm.buffer(f"{label}:A", "L0A", 2 * fractals * HALF)
+    key, query = (at(tile[key_head], start * rows * HALF) for tile in (inputs.keys, inputs.queries))
+    if key.buffer == query.buffer:
+        both = Parts(key, (query.offset - key.offset) // HALF)
+        load_parts(
+            asm, "A", both, count=rows, size=size, inner=rows, group=1, target=Parts(target, fractals), label=label
+        )  # fmt: skip
+    else:
+        for tile, place in ((key, target), (query, at(target, fractals * HALF))):
+            load(asm, "A", tile, count=rows, size=size, inner=rows, group=1, target=place, label=label)
+    return target
+
+
 def lower_scores(asm: Assembler, basics: Basics, inputs: Inputs, ratios: Operand, system: System, delta: bool) -> None:
     """Map steps: N (with delta) and scale o ratio o Q K^T of every head, split, to L1."""
     scaled = scale_scores(asm, inputs, ratios)
@@ -86,7 +105,7 @@ def lower_scores(asm: Assembler, basics: Basics, inputs: Inputs, ratios: Operand
     first, size = (0, 2 * count) if delta else (count, count)
     tile = asm.buffer("triangles", "L0C", size * FULL)
     asm.emit("ub_to_c32", tile, at(scaled, first * FULL), size=size, label="triangles")
-    split(asm, basics.negative, tile, whole(system.triangles.from_fractal(first), size), label="triangles")
+    split(asm, basics.negative, tile, whole(system.triangles.from_fractal(first), size), label="triangles", piece=size)
 
 
 def scale_scores(asm: Assembler, inputs: Inputs, ratios: Operand, *, scaled_queries: bool = True) -> Operand:
@@ -96,38 +115,39 @@ def scale_scores(asm: Assembler, inputs: Inputs, ratios: Operand, *, scaled_quer
     """
     products = score_products(asm, inputs)
     dims = asm.dims
-    repeats = dims.triangle * FULL // 256
-    for pair in products:
-        vector(asm, "muls32", pair[0], pair[0], repeats=repeats, scalar=asm.scalar(-1.0), label="K K^T")
-        if scaled_queries:
-            vector(asm, "muls32", pair[1], pair[1], repeats=repeats, scalar=0, label="Q K^T")
-    scaled = asm.buffer("triangles:UB", "UB", 2 * dims.heads * dims.triangle * FULL)
+    triangle, together = dims.triangle * FULL, len(dims.key_heads)
+    repeats = triangle // 256
+    of_system, of_scores = products[0]  # those of the other heads lie behind them
+    vector(asm, "muls32", of_system, of_system, repeats=repeats * together, scalar=asm.scalar(-1.0), label="K K^T")
+    if scaled_queries:
+        vector(asm, "muls32", of_scores, of_scores, repeats=repeats * together, scalar=0, label="Q K^T")
+    scaled = asm.buffer("triangles:UB", "UB", 2 * dims.heads * triangle)
     for kind, name in enumerate(("system", "scores")):
-        for head in range(dims.heads):
-            target = at(scaled, (kind * dims.heads + head) * dims.triangle * FULL)
-            ratio = at(ratios, head * dims.triangle * FULL)
-            vector(asm, "mul32", target, ratio, products[dims.key_head(head)][kind], repeats=repeats, label=name)
+        for head in range(0, dims.heads, together):
+            target = at(scaled, (kind * dims.heads + head) * triangle)
+            vector(
+                asm, "mul32", target, at(ratios, head * triangle), products[0][kind], repeats=repeats * together, label=name
+            )  # fmt: skip
     return scaled
 
 
 def score_products(asm: Assembler, inputs: Inputs) -> list[tuple[Operand, Operand]]:
-    """Map steps: K K^T and Q K^T of each key head, packed lower triangles in fp32 in UB."""
+    """Map steps: K K^T of each key head and then Q K^T of each, packed lower triangles in fp32 in UB; by key head."""
     asm.stage = MAP
     triangle, keys, rows = asm.dims.triangle, asm.dims.keys, asm.dims.rows
-    products = []
-    for key_head in asm.dims.key_heads:
+    key_heads = asm.dims.key_heads
+    tile = asm.buffer("K K^T, Q K^T", "L0C", 2 * len(key_heads) * triangle * FULL)
+    places = [(key_head * triangle * FULL, (len(key_heads) + key_head) * triangle * FULL) for key_head in key_heads]
+    for key_head in key_heads:
         columns = load(asm, "B", inputs.keys[key_head], count=rows, size=keys, inner=rows, group=1, label="K^T")
-        pair = []
-        for name, tile in (("K K^T", inputs.keys), ("Q K^T", inputs.queries)):
-            left = rows_left(asm, tile[key_head], name)
-            result = asm.buffer(name, "L0C", triangle * FULL)
+        left = key_and_query_rows(asm, inputs, key_head, 0, keys, "K, Q")
+        for kind, name in enumerate(("K K^T", "Q K^T")):
             multiply(
-                asm, result, left, columns, count=rows, k=keys, move_tile=1, move_left=keys, move_right=keys,
-                mode=TRIANGLE, overwrite=True, label=name,
+                asm, at(tile, places[key_head][kind]), at(left, kind * rows * keys * HALF), columns, count=rows, k=keys,
+                move_tile=1, move_left=keys, move_right=keys, mode=TRIANGLE, overwrite=True, label=name,
             )  # fmt: skip
-            pair.append(copy_out(asm, result, triangle, half=False, label=name))
-        products.append((pair[0], pair[1]))
-    return products
+    staged = copy_out(asm, tile, 2 * len(key_heads) * triangle, half=False, label="K K^T, Q K^T")
+    return [(at(staged, system), at(staged, scores)) for system, scores in places]
 
 
 def lower_inverse(asm: Assembler, basics: InverseFractals, system: System, *, stage: int = MAP) -> None:
@@ -170,10 +190,12 @@ def _substitute(asm: Assembler, basics: InverseFractals, system: System, blocks:
     if room:
         multiply(asm, at(spread, 8 * blocks * FULL), left, selector, m=room, overwrite=True, label="spread: room")
     lanes = copy_out(asm, spread, 8 * blocks + room, half=False, label="spread")
-    identity = asm.buffer("identity", "L0C", (blocks + room) * FULL)
-    right = load(asm, "B", _negative_in_l1(basics), count=blocks + room, size=1, group=0, flags=TRANSPOSE, label="identity")
-    multiply(asm, identity, basics.negative, right, n=blocks + room, overwrite=True, label="identity")
-    inverse = copy_out(asm, identity, blocks + room, half=False, label="identity")
+    if system.identity is None:
+        inverse = identities(asm, basics, blocks + room)
+    else:
+        size = (blocks + room) * FULL
+        inverse = asm.buffer("substitution:UB", "UB", size)
+        vector(asm, "muls32", inverse, system.identity, repeats=size // 256, scalar=asm.scalar(1.0), label="identity")
     mask = 0 if blocks == 8 else asm.mask((1 << (8 * blocks)) - 1)
     row, pitch = 64, FULL // 32
     for j in range(SUBSTITUTION - 1):
@@ -185,6 +207,24 @@ def _substitute(asm: Assembler, basics: InverseFractals, system: System, blocks:
                 label=f"substitution {j}",
             )  # fmt: skip
     return inverse
+
+
+def identities(asm: Assembler, basics: InverseFractals, count: int, target: Operand | None = None) -> Operand:
+    """Fractals in UB, the product of minus the identity with itself; in a new buffer when no target is given."""
+    tile = asm.buffer("identity", "L0C", count * FULL)
+    right = load(asm, "B", _negative_in_l1(basics), count=count, size=1, group=0, flags=TRANSPOSE, label="identity")
+    multiply(asm, tile, basics.negative, right, n=count, overwrite=True, label="identity")
+    if target is None:
+        return copy_out(asm, tile, count, half=False, label="identity")
+    asm.emit("c_to_ub32", target, tile, size=count, label="identity")
+    return target
+
+
+def with_identity(asm: Assembler, basics: InverseFractals, system: System) -> System:
+    """Setup: the identity that substitution starts from, kept in UB."""
+    count = max(8, asm.dims.heads * asm.dims.rows)
+    kept = asm.buffer("identity:UB", "UB", count * FULL, kept=True)
+    return dataclasses.replace(system, identity=identities(asm, basics, count, kept))
 
 
 def _negative_in_l1(basics: InverseFractals) -> Operand:

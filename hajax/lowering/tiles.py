@@ -154,9 +154,16 @@ def copy_out(asm: Assembler, tile: Operand, fractals: int, *, half: bool, label:
 
 
 def split(
-    asm: Assembler, negative: Operand, tile: Operand, places: tuple[Place, ...], *, label: str, used_right: bool = False
+    asm: Assembler,
+    negative: Operand,
+    tile: Operand,
+    places: tuple[Place, ...],
+    *,
+    label: str,
+    used_right: bool = False,
+    piece: int = L0B_PIECE,
 ) -> Parts | None:
-    """High and low parts of a tile of L0C, to L1. `negative`: minus the identity, in L0A.
+    """High and low parts of a tile of L0C, to L1. `negative`: minus the identity, in L0A. piece: fractals in L0B at a time.
 
     When `used_right`, returns both parts in L0B, each fractal as a right operand takes it; for tiles of one place that L0B
     takes in one piece.
@@ -164,7 +171,7 @@ def split(
     fractals = sum(place.fractals for place in places)
     kept = None
     if used_right:
-        assert len(places) == 1 and fractals <= L0B_PIECE
+        assert len(places) == 1 and fractals <= piece
         kept = Parts(asm.buffer(f"{label}:B", "L0B", 2 * fractals * HALF), fractals)
     for part in (0, 1):
         name = f"{label} {'low' if part else 'high'}"
@@ -173,27 +180,27 @@ def split(
             to_l1(asm, staged, place, place.target.part(part), label=name)
         if part == 1 and kept is None:
             break
-        for source_start, place in _pieces(places):
+        for source_start, place in _pieces(places, piece):
             source = at(place.target.part(part), place.start * HALF)
-            piece = load(
+            right = load(
                 asm, "B", source, count=place.count, size=place.size, group=place.distance, flags=TRANSPOSE, label=name,
                 target=None if kept is None else kept.part(part),
             )  # fmt: skip
             if part == 0:
                 rest = at(tile, source_start * FULL)
-                multiply(asm, rest, negative, piece, n=place.fractals, label=f"{label} less its high part")
+                multiply(asm, rest, negative, right, n=place.fractals, label=f"{label} less its high part")
     return kept
 
 
-def _pieces(places: tuple[Place, ...]) -> list[tuple[int, Place]]:
+def _pieces(places: tuple[Place, ...], most: int) -> list[tuple[int, Place]]:
     """The places in pieces that L0B takes, with their first fractal in the tile."""
     found = []
     for place in places:
         if place.count > 1:
             found.append((place.source_start, place))
             continue
-        for start in range(0, place.size, L0B_PIECE):
-            size = min(L0B_PIECE, place.size - start)
+        for start in range(0, place.size, most):
+            size = min(most, place.size - start)
             found.append((place.source_start + start, Place(place.target, 1, size, place.start + start)))
     return found
 
