@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import steps
-from steps import FREE, flag, plan, program, step
+from steps import FREE, flag, plan, program, step, vector
 
 from hajax import abi
 from hajax.backends import npu, sim
@@ -76,6 +76,29 @@ def test_a_strength_that_is_not_finite_is_refused(value, strengths):
     arrays["beta"].reshape(1, 5, 2, strengths)[0, 2, 0, -1] = value
     with pytest.raises(ValueError, match=r"bad_call: call: beta\[0, 2, 0\]: expected a finite number, got"):
         npu.execute(copy_plan(strengths=strengths), arrays, scale=1.0)
+
+
+@pytest.mark.parametrize("strengths", [1, 2])
+def test_a_strength_below_0_is_refused_where_its_logarithm_is_taken(strengths):
+    arrays = steps.call(5, **SHAPE, strengths=strengths)
+    arrays["beta"].reshape(1, 5, 2, strengths)[0, 2, 1, 0] = -0.5
+    logarithms = plan([program((), [vector("ln32", FREE, FREE)])], **SHAPE, strengths=strengths)
+    with pytest.raises(ValueError, match=r"bad_call: call: beta\[0, 2, 1\]: expected a number of at least 0, .* got -0.5"):
+        npu.execute(logarithms, arrays, scale=1.0)
+    npu.execute(copy_plan(strengths=strengths), arrays, scale=1.0)
+    arrays["bounds"] = np.array([[0, 2]], np.int32)  # of no sequence any more
+    with pytest.raises(npu.SimFault):  # past the refusal: the step reads what nobody has written
+        npu.execute(logarithms, arrays, scale=1.0)
+
+
+def test_counts_alone_are_those_of_a_whole_run():
+    """The kernel reads what it is to do from its plan, then, too."""
+    arrays = steps.call(37, **SHAPE)
+    counted, whole = (
+        npu.execute(copy_plan(), arrays, scale=1.0, options=npu.SimOptions(counts_only=only))[2][0] for only in (True, False)
+    )
+    assert counted.counts == whole.counts and counted.timing == whole.timing
+    assert counted.counts["copy_ubuf_to_gm"] > 0
 
 
 @pytest.mark.parametrize(("bounds", "message"), [

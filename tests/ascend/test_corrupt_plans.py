@@ -76,7 +76,7 @@ def sound():
         step("workspace_to_ub", dst=FREE, src0=0, size=2, p=(0, 0)),
         step("workspace_to_l1", dst=0, src0=2 * 32, size=2, p=(0, 0)),
     ]
-    items = [(0, 0, 0, 0, 0, -1), (0, 0, 1, 0, 0, -1), (1, 0, 0, 0, 0, -1), (1, 0, 1, 0, 1, 1)]
+    items = [(0, 0, 0, 0, 0, -1), (0, 0, 1, 0, 0, -1), (1, 0, 0, 0, 0, -1), (1, 0, 1, 0, 0, 3)]
     made = plan([first, program((), load, columns=16)], chunk=16, **SHAPE, items=items, slot_bytes=128,
                 launches=[(0, (1, 1)), (2, (2,))])  # fmt: skip
     return made, steps.call(TOKENS, **SHAPE)

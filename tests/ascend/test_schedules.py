@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 import pytest
 
-from hajax import conformance, schedules
+from hajax import conformance, planner, schedules
 from hajax.backends import npu
 from hajax.mechanisms import MECHANISMS
-from hajax.plans import Shape, to_bytes
+from hajax.plans import Packed, Shape, to_bytes
 from hajax.schedules import ascend, hajax_schedule
 from hajax.targets import npu as chips
 
@@ -29,7 +29,7 @@ def executed(schedule, name, arrays):
 
 def run(plan, arrays):
     output, states, runs = npu.execute(to_bytes(plan), arrays, scale=DIMS[0] ** -0.5)
-    assert len(runs) == len(plan.launch.launches)
+    assert isinstance(plan.launch, Packed) or len(runs) == len(plan.launch.launches)
     return output, states[:, 0]
 
 
@@ -51,6 +51,19 @@ def test_the_mapping_of_chunks_and_heads_gives_the_bits_of_the_planned_one(name)
     exact = conformance.recurrence(problem, delta=MECHANISMS[name].delta)
     assert conformance.nmse(plain[0], exact[0]) < 5.23e-8
     assert conformance.nmse(plain[1], exact[1]) < 9.38e-12
+
+
+def test_a_plan_that_spreads_chunks_is_not_for_longer_calls():
+    """Its maps are ranges of chunks; the planner makes another one for another number of tokens."""
+    mechanism = MECHANISMS["gated_delta_rule"]
+    short, long = (planner.plan(mechanism, dataclasses.replace(SHAPE, tokens=T), CHIP, "chunk_head") for T in (64, TOKENS))
+    assert to_bytes(short) != to_bytes(long)
+    problem, arrays = drawn("gated_delta_rule")
+    with pytest.raises(ValueError, match=r"tokens of sequence 0: expected at most 64, .* reach no further, got 150"):
+        run(short, arrays)
+    assert conformance.nmse(run(long, arrays)[0], conformance.recurrence(problem)[0]) < 5.23e-8
+    arrays["bounds"] = np.array([[0, 64], [0, 64]], np.int32)
+    run(short, arrays)
 
 
 @pytest.mark.parametrize("name", ["gated_delta_rule", "retention"])

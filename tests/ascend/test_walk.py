@@ -162,12 +162,17 @@ def test_first_and_last_chunks_are_the_sequences():
     counts = {}
     for name, item in {"all": (0, -1), "two": (0, 2), "rest": (2, -1), "middle": (1, 2)}.items():
         starts = [vector("dup32", FREE)]
-        made = [program(starts, body, (), columns=32)]
-        counts[name] = execute(made, 5 * CHUNK, items=[(0, 0, 0, 0, *item)])[2][0].counts
+        made = [program(starts, body, (), columns=32), idle()]
+        counts[name] = execute(made, 5 * CHUNK, items=[(0, 0, 0, 0, *item), (1, 0, 0, 0, 0, -1)])[2][0].counts
     assert one
     firsts = {name: c["vector_dup"] - 1 for name, c in counts.items()}
     assert {name: c["vadds"] for name, c in counts.items()} == {"all": 5, "two": 2, "rest": 3, "middle": 2}
     assert firsts == {"all": 2, "two": 1, "rest": 1, "middle": 0}
+
+
+def idle():
+    """A program that does nothing with the chunks that are left to it."""
+    return program((), [sync()], columns=32)
 
 
 def test_items_take_their_part_of_a_sequence():
@@ -177,8 +182,36 @@ def test_items_take_their_part_of_a_sequence():
     output, _, (run,), arrays = execute(made, 85, items=items[:3], launches=[(0, (1, 1, 1))])
     assert (output[0, :, 0] == arrays["value"][0, :, 0]).all()
     assert run.blocks == 3
-    _, _, (run,), _ = execute(made, 85, items=[items[3], items[4]])  # beyond the end; and more than there is
-    assert run.counts["copy_ubuf_to_gm"] == 2
+    rest = (0, 0, 0, 0, 0, 4)
+    _, _, (run,), _ = execute(made, 85, items=[items[3], items[4], rest])  # beyond the end; and more than there is
+    assert run.counts["copy_ubuf_to_gm"] == 6
+
+
+@pytest.mark.parametrize(("ranges", "reached"), [
+    ([(0, 2), (2, 3)], 5), ([(0, 2), (3, 9)], 2), ([(1, -1)], 0), ([(0, 3), (1, 1)], 3), ([(2, 2), (0, 2)], 4),
+    ([(0, 1), (1, -1)], None),
+])  # fmt: skip
+def test_a_call_longer_than_the_items_reach_is_refused(ranges, reached):
+    """A plan with ranges of chunks is one for so many tokens; those of another head do not count."""
+    setup, body, finish = copy_values()
+    made = [program(setup, body, finish, columns=32)]
+    items = [(0, 0, 0, 0, first, count) for first, count in ranges] + [(0, 0, 1, 0, 0, -1)]
+    most = 6 * CHUNK if reached is None else reached * CHUNK
+    if most:
+        execute(made, most, items=items)
+    if reached is not None:
+        message = rf"tokens of sequence 0: expected at most {most}, as the plan's items reach no further, got {most + 1}"
+        with pytest.raises(ValueError, match=message):
+            execute(made, most + 1, items=items)
+
+
+def test_maps_that_another_launch_takes_up_reach_the_end_too():
+    setup, body, finish = copy_values()
+    made = [idle(), program(setup, body, finish, columns=32)]
+    items = [(0, 0, 0, 0, 0, 2), (0, 0, 0, 0, 2, 1), (1, 0, 0, 0, 0, -1)]
+    execute(made, 3 * CHUNK, items=items, launches=[(0, (2,)), (2, (1,))])
+    with pytest.raises(ValueError, match=r"tokens of sequence 0: expected at most 48, .* got 80"):
+        execute(made, 5 * CHUNK, items=items, launches=[(0, (2,)), (2, (1,))])
 
 
 def test_setup_steps_for_a_programs_first_item_run_when_it_changes():

@@ -1,7 +1,12 @@
 #include "native/ascend/host/call_check.h"
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <tuple>
+#include <vector>
+
+#include "native/ascend/host/step_kind.h"
 
 namespace hajax::ascend::host {
 namespace {
@@ -86,12 +91,72 @@ Failure check_bounds(const hj_delta_call& call) {
   return {};
 }
 
+bool writes_output(const PlanView& view, const hj_npu_program& program) {
+  const int64_t steps = int64_t{program.setup} + program.body + program.finish;
+  for (int64_t i = 0; i < steps; ++i) {
+    const hj_step step = step_of(view, program, i);
+    if (step.opcode == kOp_rows_from_ub && step.p[0] == kTensor_output) return true;
+  }
+  return false;
+}
+
+// Chunks of one head that an item works on: with others for the output, or for what a later launch takes up.
+struct Range {
+  int64_t sequence, head, writes, first, end;
+
+  bool operator<(const Range& other) const {
+    return std::tie(sequence, head, writes, first) < std::tie(other.sequence, other.head, other.writes, other.first);
+  }
+  bool continues(const Range& other) const {
+    return std::tie(sequence, head, writes) == std::tie(other.sequence, other.head, other.writes);
+  }
+};
+
+std::vector<Range> ranges_of(const PlanView& view) {
+  std::vector<Range> ranges;
+  const auto all = [](const hj_npu_item& item) { return item.first_chunk == 0 && item.chunks < 0; };
+  if (std::all_of(view.items.begin(), view.items.end(), all)) return ranges;
+  std::vector<bool> writes;
+  for (const hj_npu_program& program : view.programs) writes.push_back(writes_output(view, program));
+  for (const hj_npu_item& item : view.items) {
+    const auto program = static_cast<size_t>(item.program);
+    const int64_t end = item.chunks < 0 ? INT32_MAX : int64_t{item.first_chunk} + item.chunks;
+    for (int32_t head = 0; head < view.programs[program].heads; ++head) {
+      ranges.push_back({item.sequence, item.head + head, writes[program], item.first_chunk, end});
+    }
+  }
+  std::sort(ranges.begin(), ranges.end());
+  return ranges;
+}
+
+Failure check_chunks(const PlanView& view, const hj_delta_call& call) {
+  const std::vector<Range> ranges = ranges_of(view);
+  for (size_t i = 0; i < ranges.size();) {
+    const Range& first = ranges[i];
+    int64_t reached = 0;
+    for (; i < ranges.size() && ranges[i].continues(first) && ranges[i].first <= reached; ++i) {
+      reached = std::max(reached, ranges[i].end);
+    }
+    while (i < ranges.size() && ranges[i].continues(first)) ++i;
+    const int64_t row = first.sequence / call.sequences;
+    const int32_t* bounds = call.bounds + row * (call.sequences + 1) + first.sequence % call.sequences;
+    const int64_t tokens = bounds[1] - bounds[0];
+    if (tokens > reached * view.plan.chunk) {
+      return bad_call("tokens of sequence " + std::to_string(first.sequence),
+                      "at most " + std::to_string(reached * view.plan.chunk) + ", as the plan's items reach no further",
+                      tokens);
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Failure check_call(const PlanView& view, const hj_delta_call& call) {
   if (Failure f = check_sizes(view, call); f.failed()) return f;
   if (Failure f = check_buffers(view, call); f.failed()) return f;
-  return check_bounds(call);
+  if (Failure f = check_bounds(call); f.failed()) return f;
+  return check_chunks(view, call);
 }
 
 }  // namespace hajax::ascend::host

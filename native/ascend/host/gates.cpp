@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "native/ascend/host/step_kind.h"
+
 namespace hajax::ascend::host {
 namespace {
 
@@ -61,12 +63,24 @@ Failure copy_channel_decay(const PlanView& view, const hj_delta_call& call, cons
   });
 }
 
+// Logarithms are of strengths: decays are logarithms already, and nothing else that a plan reads is never negative.
+bool takes_logarithms(const PlanView& view) {
+  for (const hj_npu_program& program : view.programs) {
+    const int64_t steps = int64_t{program.setup} + program.body + program.finish;
+    for (int64_t i = 0; i < steps; ++i) {
+      if (step_of(view, program, i).opcode == kOp_ln32) return true;
+    }
+  }
+  return false;
+}
+
 Failure copy_strengths(const PlanView& view, const hj_delta_call& call, const Sequences& sequences, Gates* gates) {
   const int64_t heads = view.plan.value_heads;
   const int64_t strengths = view.plan.header.strengths;
   const auto size = static_cast<size_t>(heads * sequences.gates);
   gates->beta.assign(size, 0.0f);
   gates->erase.assign(strengths == 2 ? size : 0, 0.0f);
+  const bool logarithms = takes_logarithms(view);
   return each_token(sequences, [&](int64_t token, int64_t entry) {
     for (int64_t head = 0; head < heads; ++head) {
       const float* value = call.beta + (token * heads + head) * strengths;
@@ -74,6 +88,11 @@ Failure copy_strengths(const PlanView& view, const hj_delta_call& call, const Se
       for (int64_t i = 0; i < strengths; ++i) {
         if (!std::isfinite(value[i])) {
           return bad_call(place("beta", call, token, head), "a finite number", std::to_string(value[i]));
+        }
+        if (logarithms && value[i] < 0) {
+          return bad_call(place("beta", call, token, head),
+                          "a number of at least 0, as this plan takes logarithms of strengths",
+                          std::to_string(value[i]));
         }
       }
       gates->beta[to] = value[strengths - 1];

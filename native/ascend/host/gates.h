@@ -22,8 +22,8 @@ struct Gates {
   std::vector<float> erase;      // likewise; empty when there is one strength
 };
 
-// Refuses a log decay above 0 or NaN, and a strength that is not finite; looks only at tokens of a sequence. A decay to
-// nothing (-inf) becomes one that no exponential tells from it.
+// Refuses a log decay above 0 or NaN, a strength that is not finite, and one below 0 where the plan takes logarithms of
+// strengths; looks only at tokens of a sequence. A decay to nothing (-inf) becomes one that no exponential tells from it.
 Failure make_gates(const PlanView& view, const hj_delta_call& call, const Sequences& sequences, Gates* gates);
 
 }  // namespace hajax::ascend::host

@@ -29,8 +29,9 @@ class Barrier;  // SyncAll between cores: core/launch.cpp
 // Special registers that instructions read. Changing one costs scalar cycles: use the setters of Core.
 struct Registers {
   bool counter_mode = false;
-  uint64_t mask_high = ~uint64_t{0};
-  uint64_t mask_low = ~uint64_t{0};  // in counter mode: the number of elements
+  // No lane until the kernel sets some: what the kernel before it has left is not known.
+  uint64_t mask_high = 0;
+  uint64_t mask_low = 0;  // in counter mode: the number of elements
   uint64_t compare_mask[2] = {};     // set by vcmp, read by vsel
   uint64_t ctrl = 0;
   uint64_t deq_scale = 0;
@@ -65,15 +66,16 @@ class Core {
   void issue(const Issue& what, Compute&& compute) {
     if (admit(what)) {
       execute(what);
-      if (!options_.counts_only) compute();
+      if (computes(what)) compute();
     } else {
-      defer(what,
-            options_.counts_only ? std::function<void()>() : std::function<void()>(std::forward<Compute>(compute)));
+      defer(what, computes(what) ? std::function<void()>(std::forward<Compute>(compute)) : std::function<void()>());
     }
   }
   void issue(const Issue& what) {
     issue(what, [] {});
   }
+  // Whether an instruction does its work: counts alone need none, but for what a kernel may read of GM through UB.
+  bool computes(const Issue& what) const { return !options_.counts_only || what.path == Path::gm_to_ub; }
 
   // S reads or writes memory itself (GetValue, SetValue): the same checks, then the caller may touch the bytes.
   void scalar_access(Space space, const void* address, int64_t bytes, bool write, const void* where);

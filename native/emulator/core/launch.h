@@ -20,7 +20,9 @@ struct Options {
   int threads = 1;            // host threads; results and counts do not depend on it
   bool check_races = true;    // between and within pipes, and between cores on GM
   bool check_written = true;  // reads of never-written or freed bytes
-  bool counts_only = false;   // no arithmetic and no data moved; scalar reads of UB give zeros
+  // No arithmetic, and no data moved but from GM to UB, where a kernel may read what it is to do; other scalar reads of
+  // UB give zeros.
+  bool counts_only = false;
   bool fatal_saturation = false;
   bool auto_barriers = false;  // put barriers between dependent vector instructions, as the device compiler can
 };

@@ -68,6 +68,12 @@ KERNEL(limit_repeat) {
   vector_dup(reinterpret_cast<__ubuf__ float*>(k.a.GetPhyAddr()), 1.0f, 256, 1, 1, 0, 0);
 }
 
+KERNEL(limit_mask_never_set) {
+  Buffers at(in, out, count);
+  InitSocState();  // which sets none on these chips
+  Duplicate<float, false>(at.a, 1.0f, MASK_PLACEHOLDER, 1, 1, 8);
+}
+
 KERNEL(limit_block_count) {
   Buffers k(in, out, count);
   DataCopy(k.a, k.from, DataCopyParams(4096, 1, 0, 0));

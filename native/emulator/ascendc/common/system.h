@@ -24,11 +24,12 @@ HAJAX_API uint32_t GetRuntimeUBSize() {
   return static_cast<uint32_t>(hajax::emulator::space_size(hajax::ascendc::Space::UB));
 }
 
+// Neither chip's sets the vector mask.
 HAJAX_API void InitSocState() {
   set_atomic_none();
-  set_mask_norm();
-  set_vector_mask(FULL_MASK, FULL_MASK);
+#if __NPU_ARCH__ == 3002
   set_padding(0);
+#endif
 }
 
 [[noreturn]] HAJAX_API void Trap() { trap(); }

@@ -1,0 +1,53 @@
+"""Calls of operators on an emulated chip: what the host refuses when it sees the values, and what is planned anew."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import hajax
+
+CHIP = {"implementation": "sim", "target": "ascend310p1"}
+
+
+def arguments(tokens, channels=()):
+    keys = jax.random.split(jax.random.key(tokens), 3)
+    query, key = (jax.random.normal(k, (1, tokens, 1, 32)) / 32**0.5 for k in keys[:2])
+    value = jax.random.normal(keys[2], (1, tokens, 2, 32))
+    return {"query": query, "key": key, "value": value, "log_decay": jnp.full((1, tokens, 2, *channels), -0.1),
+            "beta": jnp.full((1, tokens, 2), 0.5)}  # fmt: skip
+
+
+def called(function, jit):
+    def call(arrays):
+        return function(**arrays, **CHIP)
+
+    return jax.jit(call) if jit else call
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize(("beta", "message"), [
+    (-0.5, r"beta\[0, 3, 1\]: expected a number of at least 0, as this plan takes logarithms of strengths, got -0.5"),
+    (np.nan, r"beta\[0, 3, 1\]: expected a finite number, got nan"),
+])  # fmt: skip
+def test_strengths_that_the_chip_cannot_take_are_an_error_of_the_call(beta, message, jit):
+    arrays = arguments(70)
+    arrays["beta"] = arrays["beta"].at[0, 3, 1].set(beta)
+    with pytest.raises(Exception, match=message):
+        jax.block_until_ready(called(hajax.gated_delta_rule, jit)(arrays))
+
+
+def test_a_decay_per_channel_takes_strengths_below_0():
+    arrays = arguments(70, (32,))
+    arrays["beta"] = arrays["beta"].at[0, 3::4, 1].set(-0.5)
+    output, state = called(hajax.kda, True)(arrays)
+    expected, expected_state = hajax.kda(**arrays, implementation="xla")
+    np.testing.assert_allclose(output, expected, atol=4e-3)
+    np.testing.assert_allclose(state, expected_state, atol=4e-3)
+
+
+def test_calls_of_another_length_have_plans_of_their_own():
+    for tokens in (64, 300, 65):
+        arrays = arguments(tokens)
+        output, _ = called(hajax.gated_delta_rule, False)(arrays)
+        np.testing.assert_allclose(output, hajax.gated_delta_rule(**arrays, implementation="xla")[0], atol=4e-3)
