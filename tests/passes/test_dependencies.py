@@ -5,7 +5,7 @@ import random
 import pytest
 from step_programs import DIMS, program_of, random_buffers, random_steps
 
-from hajax.passes.dependencies import areas, check_dataflow, edges, require_versions, touches, unpipelined
+from hajax.passes.dependencies import Edges, areas, check_dataflow, edges, require_versions, touches, unpipelined
 from hajax.plans.footprint import footprint
 from hajax.plans.program import LOAD, MAP, STATE, Buffer, Operand, Step
 
@@ -56,6 +56,43 @@ def test_edges_order_all_pairs_that_conflict_and_no_others(seed):
                 assert one in reach[at]
             if one in direct:
                 assert clash
+
+
+def edges_one_by_one(touched, addresses):
+    """By the definition: of every block, who wrote it last and who has read it since."""
+    writer, readers, true, other = {}, {}, [], []
+    for number, step in enumerate(touched):
+        read, written = (
+            {
+                (addresses[place][0], addresses[place][1] + at)
+                for place, mask in its
+                for at in range(mask.bit_length())
+                if mask >> at & 1
+            }
+            for its in (step.reads, step.writes)
+        )
+        producers = {writer[block] for block in read if block in writer}
+        earlier = {writer[block] for block in written if block in writer}.union(*(readers.pop(block, ()) for block in written))
+        for block in read:
+            readers.setdefault(block, set()).add(number)
+        writer |= dict.fromkeys(written, number)
+        true.append(tuple(sorted(producers)))
+        other.append(tuple(sorted(earlier - producers)))
+    return Edges(tuple(true), tuple(other))
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 60])
+@pytest.mark.parametrize("seed", range(10))
+def test_edges_are_those_of_the_definition_where_buffers_share_addresses(seed, count):
+    buffers = random_buffers(seed)
+    steps = random_steps(seed, count, buffers)
+    touched = touches(areas(steps, program_of(steps, buffers), DIMS))
+    touched = [*touched, *touched]
+    choose = random.Random(seed)
+    apart = {(buffer.name, 0): (buffer.name, 0) for buffer in buffers}
+    shared = {(buffer.name, 0): (buffer.space, choose.randrange(200)) for buffer in buffers}
+    assert edges(touched) == edges_one_by_one(touched, apart)
+    assert edges(touched, shared) == edges_one_by_one(touched, shared)
 
 
 def test_the_version_of_an_even_distance_is_the_same_one():
