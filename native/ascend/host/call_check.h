@@ -7,8 +7,8 @@
 
 namespace hajax::ascend::host {
 
-// Sizes, buffers and bounds, and that the plan's items reach every chunk of every sequence, as those with a range of chunks
-// may be of a plan for fewer tokens; gates are looked at when they are copied.
+// Sizes, buffers and bounds, and that the plan's items reach every chunk of every sequence, as those with a range of
+// chunks may be of a plan for fewer tokens; gates are looked at when they are copied.
 Failure check_call(const PlanView& view, const hj_delta_call& call);
 
 }  // namespace hajax::ascend::host

@@ -23,7 +23,8 @@ struct Gates {
 };
 
 // Refuses a log decay above 0 or NaN, a strength that is not finite, and one below 0 where the plan takes logarithms of
-// strengths; looks only at tokens of a sequence. A decay to nothing (-inf) becomes one that no exponential tells from it.
+// strengths; looks only at tokens of a sequence. A decay to nothing (-inf) becomes one that no exponential tells from
+// it.
 Failure make_gates(const PlanView& view, const hj_delta_call& call, const Sequences& sequences, Gates* gates);
 
 }  // namespace hajax::ascend::host

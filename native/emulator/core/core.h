@@ -31,8 +31,8 @@ struct Registers {
   bool counter_mode = false;
   // No lane until the kernel sets some: what the kernel before it has left is not known.
   uint64_t mask_high = 0;
-  uint64_t mask_low = 0;  // in counter mode: the number of elements
-  uint64_t compare_mask[2] = {};     // set by vcmp, read by vsel
+  uint64_t mask_low = 0;          // in counter mode: the number of elements
+  uint64_t compare_mask[2] = {};  // set by vcmp, read by vsel
   uint64_t ctrl = 0;
   uint64_t deq_scale = 0;
   uint64_t padding = 0;

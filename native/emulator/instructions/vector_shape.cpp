@@ -87,8 +87,9 @@ void VectorIssue::decode_normal(int64_t repeat, bool masked) {
     lanes.high = 0;
   }
   if (lanes.low == 0 && lanes.high == 0)
-    fail(Check::limit, "the mask is 0: expected at least one lane, as what the chip does without is not defined, "
-                       "and no mask is set before the kernel sets one");
+    fail(Check::limit,
+         "the mask is 0: expected at least one lane, as what the chip does without is not defined, "
+         "and no mask is set before the kernel sets one");
   shape_.lanes = shape_.last_lanes = lanes;
   shape_.full = shape_.last_full = count_lanes(lanes) == shape_.lanes_per_repeat;
 }
