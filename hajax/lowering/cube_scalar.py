@@ -43,6 +43,7 @@ from hajax.lowering.tiles import (
 )
 from hajax.plans.program import LOAD, STATE, Operand, Program
 
+SPLIT_PIECE = 64  # fractals of a high part in L0B at a time: fewer steps are worth half of L0B
 OUTPUT_PIECE = 2  # column blocks of an output to GM at a time
 STATE_PIECE = 32  # fractals of the state in L0B at a time, of each part
 STATE_SCALE = 16.0  # the state is kept times this (numerics A4: its low parts stay above fp16's subnormals)
@@ -204,7 +205,7 @@ def _advance(
         )
         multiply(asm, tile, left, piece, m=height, n=values, k=size, overwrite=start == 0, label="K S, Q S")
     reads = parts_in_l1(asm, "K S, Q S", height * values)
-    split(asm, basics.negative, tile, whole(reads, height * values), label="K S, Q S")
+    split(asm, basics.negative, tile, whole(reads, height * values), label="K S, Q S", piece=SPLIT_PIECE)
     value = load(asm, "B", inputs.values[head], count=rows, size=values, inner=rows, group=1, flags=TRANSPOSE, label="V")
     corrected: Matrix = value
     if delta:
@@ -212,7 +213,7 @@ def _advance(
     written = _written(asm, basics, factors, corrected, head)
     update = _update(asm, inputs, factors, own, written, head)
     _output(asm, system, factors, reads.from_fractal(height - rows), height, corrected, head)
-    split(asm, basics.negative, update, whole(own, keys * values), label="state")
+    split(asm, basics.negative, update, whole(own, keys * values), label="state", piece=SPLIT_PIECE)
 
 
 def _read_right(asm: Assembler, reads: Parts, height: int, label: str) -> Parts:
