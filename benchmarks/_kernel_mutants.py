@@ -205,7 +205,7 @@ class Problem:
 
 
 def problems() -> tuple[Problem, ...]:
-    """Plans that together reach the kernel's lines: pairs of heads, packed sequences, the vector form, spills, KDA."""
+    """Plans that together reach the kernel's lines: pairs of heads, packed sequences, the vector form, spills, launches, KDA."""
     first, chip = _plan_mutants.problem(), _ascend.chip(CHIP)
     packed, small = _ascend.Heads("gdn", 90, 1, 3, 32, 48, 2, 3), _ascend.Heads("gdn", 80, 1, 2)
     found = [Problem(plans.to_bytes(first.plan), first.arrays, 1)]
@@ -213,7 +213,7 @@ def problems() -> tuple[Problem, ...]:
         found.append(Problem(plans.to_bytes(_ascend.plan_of(heads, chip)), _plan_mutants.drawn(heads), chip.ai_cores))
     for mechanism in _ascend.NAMES:
         heads = dataclasses.replace(small, mechanism=mechanism)
-        for variant in (*ablation.VARIANTS[1:4], ablation.VARIANTS[-1]):
+        for variant in ablation.VARIANTS:
             try:
                 found.append(Problem(plans.to_bytes(variant.make(heads, first.target)), _plan_mutants.drawn(heads), 1))
             except ValueError:

@@ -4,7 +4,8 @@ Kinds: set and wait (a flag dropped), pair (a set and its wait dropped), barrier
 on), version (an operand does not alternate, or setup does not reach the odd one), count (one more or fewer), field (one more in
 p), stage (works on another chunk). Each is caught by the host, which refuses the plan, by a check of the
 emulator, or by its result, which has other bits than the good plan's; that one is right against fp64 and against the meaning of
-its steps in numpy. A flag or barrier that neither misses goes to plans.verify, without which no plan is stored.
+its steps in numpy. What nobody of these misses goes to plans.verify, without which no plan is stored: it refuses what does more
+than its buffers have room for, and what reads what was not written for it.
 """
 
 import dataclasses
@@ -23,7 +24,7 @@ import numpy as np
 from hajax import abi, conformance, plans
 from hajax.backends import npu as emulated
 from hajax.plans import interpret
-from hajax.plans.program import Step
+from hajax.plans.program import Operand, Step
 from hajax.targets import NpuTarget
 
 OUTPUT_BOUND, STATE_BOUND, MEANT_BOUND = 5.23e-8, 9.38e-12, 1e-8
@@ -139,20 +140,21 @@ def judge(most: int, jobs: int) -> list[tuple[_mutants.Mutant, str, str]]:
     with ThreadPoolExecutor(jobs) as pool:
         verdicts = list(pool.map(lambda one: run(one[3]), chosen))
     for i, ((verdict, _), (kind, *_, edits)) in enumerate(zip(verdicts, chosen, strict=True)):
-        if verdict == "survivor" and kind in ("wait", "set", "pair", "barrier"):
-            objection = _objection(given, edits)
-            verdicts[i] = ("survivor", ORDERED) if objection is None else ("check", f"verify: {objection}")
+        if verdict == "survivor":
+            objection = _objection(given, steps, edits)
+            evidence = ORDERED if kind in ("wait", "set", "pair", "barrier") else "the same bits, no check, nor verify"
+            verdicts[i] = ("survivor", evidence) if objection is None else ("check", f"verify: {objection}")
     return [(mutant, *verdict) for mutant, verdict in zip(mutants, verdicts, strict=True)]
 
 
-def _objection(given: Problem, edits: Edits) -> str | None:
-    """What hajax.plans.verify, which a plan passes before it is stored, says without these flags and barriers."""
+def _objection(given: Problem, before: Sequence[Words], edits: Edits) -> str | None:
+    """What hajax.plans.verify, which a plan passes before it is stored, says of the plan with these steps."""
     plan = given.labelled
     assert isinstance(plan.launch, plans.Programs)
     (program,) = plan.launch.programs
     steps = [*program.setup, *program.body, *program.finish]
     for number, words in edits.items():
-        steps[number] = _like(steps[number], words)
+        steps[number] = _like(steps[number], before[number], words)
     start, end = len(program.setup), len(program.setup) + len(program.body)
     changed = dataclasses.replace(program, setup=tuple(steps[:start]), body=tuple(steps[start:end]), finish=tuple(steps[end:]))
     try:
@@ -162,14 +164,25 @@ def _objection(given: Problem, edits: Edits) -> str | None:
     return None
 
 
-def _like(step: Step, words: Words) -> Step:
-    """The step with the flags and the barrier of these words."""
+def _like(step: Step, before: Words, words: Words) -> Step:
+    """The step, which had other words before, with these; an operand is still one of its buffer."""
     kept = [{_name(flag) for flag in _flags(words, sets)} for sets in (False, True)]
     waits, sets = (
         tuple(flag for flag in flags if f"{flag.source}_{flag.target}.{flag.event}" in names)
         for flags, names in zip((step.waits, step.sets), kept, strict=True)
     )
-    return dataclasses.replace(step, waits=waits, sets=sets, barrier=bool(words[1] & _BARRIER))
+    control = words[1]
+    operands: dict[str, Operand | None] = {}
+    for at, name in enumerate(("dst", "src0", "src1")):
+        operand, further = getattr(step, name), (words[_DST + at] - before[_DST + at]) * _UNIT
+        moved = operand is not None and not (words[_DST + at] ^ before[_DST + at]) & _ALTERNATES
+        operands[name] = dataclasses.replace(operand, offset=operand.offset + further) if moved else operand
+    return dataclasses.replace(
+        step,
+        **operands,
+        waits=waits, sets=sets, barrier=bool(control & _BARRIER), stage=control & _STAGE, last=bool(control & _LAST),
+        count=words[_COUNT], index=words[_COUNT + 1], size=words[_SIZE], p=step.p if step.opcode == "sync" else words[_P:],
+    )  # fmt: skip
 
 
 def _labels(plan: plans.Plan) -> list[str]:
