@@ -62,6 +62,15 @@ def test_keys_that_make_the_system_hard_and_strengths_at_their_ends(keys, beta):
     check(arrays, case, *run(arrays, case))
 
 
+@pytest.mark.parametrize("log_decay", [0.0, -1e-3])
+def test_what_rounding_adds_does_not_pile_up_where_keys_are_equal(log_decay):
+    arrays, case = problem(192, dims=(16, 16), state=False)
+    arrays["key"] = np.repeat(arrays["key"][:, :1], case.tokens, axis=1)
+    arrays["beta"] = np.random.default_rng(0).uniform(0.9, 1, arrays["beta"].shape).astype(np.float32)
+    arrays["log_decay"] = np.full_like(arrays["log_decay"], log_decay)
+    check(arrays, case, *run(arrays, case))
+
+
 def test_column_pieces_and_one_head():
     arrays, case = problem(70, heads=1, dims=(48, 64))
     check(arrays, case, *run(arrays, case, columns=32))
