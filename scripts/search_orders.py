@@ -27,6 +27,7 @@ from hajax.passes.dependencies import unpipelined
 from hajax.passes.known_orders import TABLE, UNIT, KnownOrder, digest, known_order
 from hajax.passes.order_problem import problem_text
 from hajax.passes.pipeline import pipeline
+from hajax.passes.place_buffers import place_buffers
 from hajax.passes.step_graph import StepGraph
 from hajax.plans import Note, Shape
 from hajax.plans.footprint import Dims
@@ -88,7 +89,8 @@ def cases() -> Iterator[Case]:
 
 def problems(some: Sequence[Case], only: str) -> list[Problem]:
     """Each program once, by listening to the planner while it plans these cases."""
-    found: dict[str, Problem] = {}
+    every: dict[str, Problem] = {}
+    found: dict[str, Problem] = {}  # of the case at hand
     now: list[tuple[str, NpuTarget]] = []
 
     def listening(
@@ -101,11 +103,11 @@ def problems(some: Sequence[Case], only: str) -> list[Problem]:
             chip = replace(target, scalar_load_cycles=loads)
             graph = StepGraph(base, dims, chip)
             key = digest(base, graph, carried)
-            if f"{key}.{loads:g}" in found:
+            if f"{key}.{loads:g}" in every:
                 continue
             known = known_order(base, graph, chip, carried)
-            start = known.order if known is not None else _greedy(program, base, dims, chip)
-            text = problem_text(base, graph, dims, chip, carried, start)
+            start = (known.order, known.addresses) if known is not None else _greedy(program, base, dims, chip)
+            text = problem_text(base, graph, dims, chip, carried, *start)
             found[f"{key}.{loads:g}"] = Problem(its, key, loads, tuple(graph.names), text, known)
         return pipeline(program, dims, target, 1, carried=carried)
 
@@ -115,20 +117,23 @@ def problems(some: Sequence[Case], only: str) -> list[Problem]:
         now[:] = [(f"{case.schedule} {case.mechanism.name} {case.dim} {case.chip}", target)]
         key_heads, value_heads = case.heads
         shape = Shape(1, case.tokens, 1, key_heads, value_heads, case.dim, case.dim, "float16", "float16")
+        found.clear()
         try:
             ASCEND[case.schedule](case.mechanism, shape, target, 0)
+            every.update(found)
         except ValueError as error:  # some do not fit some chips
             print(f"{now[0][0]}: {error}", file=sys.stderr)
-    return list(found.values())
+    return list(every.values())
 
 
-def _greedy(program: Program, base: Program, dims: Dims, chip: NpuTarget) -> list[int]:
-    """The order that the planner would take, as numbers of the base's steps."""
-    planned, _ = pipeline(program, dims, chip, known=False)
+def _greedy(program: Program, base: Program, dims: Dims, chip: NpuTarget) -> tuple[list[int], dict[str, int]]:
+    """The order that the planner would take, as numbers of the base's steps, and its addresses."""
+    planned, _ = place_buffers(pipeline(program, dims, chip, known=False)[0], dims, chip)
     places: dict[str, list[int]] = {}
     for at, step in enumerate(base.body):
         places.setdefault(repr(step), []).append(at)
-    return [places[repr(step)].pop(0) for step in planned.body]
+    addresses = {buffer.name: buffer.address for buffer in planned.buffers if buffer.address is not None}
+    return [places[repr(step)].pop(0) for step in planned.body], addresses
 
 
 def search(problem: Problem, tool: Path, folder: Path, seconds: float, seeds: int) -> None:

@@ -1,6 +1,6 @@
 """A body as the text of a problem that native/tools/order_search reads: numbers only, so that it knows nothing of programs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hajax.passes.carry import ITERATIONS, unrolled
 from hajax.passes.dependencies import Area, areas
@@ -12,8 +12,17 @@ from hajax.plans.program import Program
 from hajax.targets import NpuTarget
 
 
-def problem_text(base: Program, graph: StepGraph, dims: Dims, target: NpuTarget, carried: bool, start: Sequence[int]) -> str:
-    """Steps with costs, what they have to follow and the buffers that they use; buffers; memories; an order to start from."""
+def problem_text(
+    base: Program,
+    graph: StepGraph,
+    dims: Dims,
+    target: NpuTarget,
+    carried: bool,
+    start: Sequence[int],
+    addresses: Mapping[str, int],
+) -> str:
+    """Steps with costs, what they have to follow and the buffers that they use; buffers; memories; an order to start from, with
+    addresses for it."""
     before, earlier = [_latest(graph, at) for at in range(graph.count)], _earlier(base, graph, dims)
     costs = (target.issue_cycles, target.argument_cycles, target.flag_cycles, mask_cycles(target))
     lines: list[Sequence[float]] = [
@@ -26,7 +35,7 @@ def problem_text(base: Program, graph: StepGraph, dims: Dims, target: NpuTarget,
         lines.append((*of_unit, int(is_many(base.body[at], target)), *sizes, *(number for its in lists for number in its)))
     lines += zip(graph.spaces, graph.bytes, strict=True)
     lines += graph.rooms
-    lines.append(start)
+    lines += [start, [addresses[name] for name in graph.names]]
     return "".join(" ".join(map(str, line)) + "\n" for line in lines)
 
 

@@ -1,4 +1,4 @@
-// Searches an emission order by simulated annealing: hajax_order_search PROBLEM SECONDS [SEED [ORDER]]
+// Searches an emission order by simulated annealing: hajax_order_search PROBLEM SECONDS [SEED]
 // The problem is what scripts/search_orders.py writes; ORDER a file that begins with a legal order to start from.
 // Prints three lines: the modelled cycles of an iteration, the order, and the addresses of the buffers.
 #include <algorithm>
@@ -12,30 +12,39 @@
 #include <string>
 
 #include "native/tools/order_search/period.h"
+#include "native/tools/order_search/placement.h"
 
 namespace {
 
 using namespace hajax::search;
 
-constexpr double kHot = 150.0, kCold = 1.0;  // cycles by which an order may be worse and still be taken, about
-constexpr int kCheckTime = 64;               // evaluations between two looks at the time
-constexpr int kIterations = 8;               // of the final figure
+constexpr double kHot = 60.0, kCold = 1.0;  // cycles by which an order may be worse and still be taken, about
+constexpr int kCheckTime = 64;              // evaluations between two looks at the time
+constexpr double kReplaced = 0.1;           // of the moves: buffers that get another address
+constexpr int kIterations = 8;              // of the final figure
 
 struct Move {
   int from, length, by;
 };
 
+struct Found {
+  std::vector<int> order;
+  std::vector<long> addresses;
+};
+
 class Annealer {
  public:
-  Annealer(const Problem& problem, unsigned seed) : problem_(problem), period_(problem), random_(seed) {
+  Annealer(const Problem& problem, unsigned seed)
+      : problem_(problem), period_(problem), placement_(problem), random_(seed) {
     places_.resize(problem.steps.size());
     take(problem.start);
-    cycles_ = period_(order_);
+    placement_.live_in(order_);
+    cycles_ = period_(order_, placement_.addresses());
   }
 
-  // Cools down in this time; returns the best order seen.
-  std::vector<int> run(double seconds) {
-    std::vector<int> best = order_;
+  // Cools down in this time; returns the best seen.
+  Found run(double seconds) {
+    Found best{order_, placement_.addresses()};
     double least = cycles_;
     const auto start = std::chrono::steady_clock::now();
     double heat = kHot;
@@ -49,30 +58,51 @@ class Annealer {
         }
         heat = kHot * std::pow(kCold / kHot, spent);
       }
-      Move move{};
-      if (!draw(&move)) continue;
-      moved_ = order_;
-      const auto first = moved_.begin() + move.from, end = first + move.length;
-      if (move.by > 0) {
-        std::rotate(first, end, end + move.by);
-      } else {
-        std::rotate(first + move.by, first, end);
+      kept_ = placement_.addresses();
+      const bool changed = uniform() < kReplaced ? replace() : reorder();
+      if (changed) {
+        ++tried;
+        const double cycles = period_(moved_, placement_.addresses());
+        if (cycles <= cycles_ || uniform() < std::exp((cycles_ - cycles) / heat)) {
+          take(moved_);
+          cycles_ = cycles;
+          if (cycles < least) {
+            least = cycles;
+            best = {order_, placement_.addresses()};
+          }
+          continue;
+        }
       }
-      const double cycles = period_(moved_);
-      ++tried;
-      if (!(cycles <= cycles_ || uniform() < std::exp((cycles_ - cycles) / heat))) continue;
-      take(moved_);
-      cycles_ = cycles;
-      if (cycles < least) {
-        least = cycles;
-        best = order_;
-      }
+      placement_.set_addresses(kept_);
     }
   }
 
  private:
   double uniform() { return std::uniform_real_distribution<double>(0.0, 1.0)(random_); }
   int below(int end) { return static_cast<int>(random_() % static_cast<unsigned>(end)); }
+
+  // The same order with a buffer at another address.
+  bool replace() {
+    if (problem_.buffers.empty()) return false;
+    moved_ = order_;
+    placement_.live_in(moved_);
+    return placement_.move(below(static_cast<int>(problem_.buffers.size())), &random_);
+  }
+
+  // Some steps somewhere else, their buffers at other addresses where they have to be.
+  bool reorder() {
+    Move move{};
+    if (!draw(&move)) return false;
+    moved_ = order_;
+    const auto first = moved_.begin() + move.from, end = first + move.length;
+    if (move.by > 0) {
+      std::rotate(first, end, end + move.by);
+    } else {
+      std::rotate(first + move.by, first, end);
+    }
+    placement_.live_in(moved_);
+    return placement_.repair(&moved_[static_cast<size_t>(move.from + move.by)], move.length, &random_);
+  }
 
   void take(const std::vector<int>& order) {
     order_ = order;
@@ -106,8 +136,10 @@ class Annealer {
 
   const Problem& problem_;
   Period period_;
+  Placement placement_;
   std::mt19937 random_;
   std::vector<int> order_, moved_, places_;
+  std::vector<long> kept_;
   double cycles_ = 0.0;
 };
 
@@ -120,29 +152,19 @@ void print(const std::vector<T>& values) {
 void search(int argc, char** argv) {
   std::ifstream in(argv[1]);
   if (!in) throw std::runtime_error(std::string("cannot read ") + argv[1]);
-  Problem problem = read_problem(in);
-  if (argc > 4) {
-    std::ifstream given(argv[4]);
-    for (int& at : problem.start) {
-      if (!(given >> at)) throw std::runtime_error(std::string("expected an order in ") + argv[4]);
-    }
-    require_legal(problem);
-  }
+  const Problem problem = read_problem(in);
   Annealer annealer(problem, argc > 3 ? static_cast<unsigned>(std::atoi(argv[3])) : 0u);
-  const std::vector<int> order = annealer.run(std::atof(argv[2]));
-  Period period(problem);
-  const double cycles = period(order, kIterations);
-  if (cycles == kNoRoom) throw std::runtime_error("no order fits, the start included");
-  std::printf("%.1f\n", cycles);
-  print(order);
-  print(period.addresses());
+  const Found found = annealer.run(std::atof(argv[2]));
+  std::printf("%.1f\n", Period(problem)(found.order, found.addresses, kIterations));
+  print(found.order);
+  print(found.addresses);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3 || argc > 5) {
-    std::fprintf(stderr, "usage: hajax_order_search PROBLEM SECONDS [SEED [ORDER]]\n");
+  if (argc < 3 || argc > 4) {
+    std::fprintf(stderr, "usage: hajax_order_search PROBLEM SECONDS [SEED]\n");
     return 2;
   }
   try {

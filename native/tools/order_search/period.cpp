@@ -7,14 +7,13 @@
 namespace hajax::search {
 namespace {
 
-constexpr double kFlagCycles = 3.0;  // of the scalar unit for a step's flags, about, while none are known yet
-constexpr int kIterations = 3;       // walked for flags: what orders one behind the two in front of it orders all
-constexpr int kSettling = 2;         // iterations until their cycles repeat, about
-constexpr int kRemembered = 4;       // iterations whose flags are kept: more than any distance
+constexpr int kIterations = 3;  // walked for flags: what orders one behind the two in front of it orders all
+constexpr int kSettling = 2;    // iterations until their cycles repeat, about
+constexpr int kRemembered = 4;  // iterations whose flags are kept: more than any distance
 
 }  // namespace
 
-Period::Period(const Problem& problem) : problem_(problem), rooms_(problem.memories.size()) {
+Period::Period(const Problem& problem) : problem_(problem) {
   by_memory_.resize(problem.memories.size());
   for (size_t at = 0; at < problem.buffers.size(); ++at) {
     by_memory_[problem.buffers[at].memory].push_back(static_cast<int>(at));
@@ -28,54 +27,19 @@ Period::Period(const Problem& problem) : problem_(problem), rooms_(problem.memor
   risen_.resize(kRemembered);
 }
 
-double Period::operator()(const std::vector<int>& order, int iterations) {
-  if (!place(order)) return kNoRoom;
-  find_sharers();
+double Period::operator()(const std::vector<int>& order, const std::vector<long>& addresses, int iterations) {
+  find_sharers(addresses);
   find_flags(order);
   return run(order, iterations);
 }
 
-// Addresses, with the times of an iteration on its own.
-bool Period::place(const std::vector<int>& order) {
-  for (size_t at = 0; at < rooms_.size(); ++at) rooms_[at].reset(problem_.memories[at].from, problem_.memories[at].to);
-  const size_t buffers = problem_.buffers.size();
-  addresses_.assign(buffers, -1);
-  until_.assign(buffers, 0.0);
-  done_.assign(problem_.steps.size(), 0.0);
-  left_.resize(buffers);
-  for (size_t at = 0; at < buffers; ++at) left_[at] = problem_.buffers[at].users;
-  Core core(problem_);
-  for (int at : order) {
-    const Step& step = problem_.steps[at];
-    double ready = 0.0;
-    for (int one : step.before) ready = std::max(ready, done_[one]);
-    for (int one : step.uses) {
-      if (addresses_[one] >= 0) continue;
-      const Buffer& buffer = problem_.buffers[one];
-      double when = 0.0;
-      if (!rooms_[buffer.memory].take(buffer.bytes, core.scalar(), &when, &addresses_[one])) return false;
-      ready = std::max(ready, when);
-    }
-    core.spend(step.scalar + kFlagCycles);
-    core.wait_until(step.pipe, ready);
-    core.work(step);
-    const double done = done_[at] = core.done(step.pipe);
-    for (int one : step.uses) {
-      until_[one] = std::max(until_[one], done);
-      const Buffer& buffer = problem_.buffers[one];
-      if (--left_[one] == 0) rooms_[buffer.memory].give(addresses_[one], buffer.bytes, until_[one], core.scalar());
-    }
-  }
-  return true;
-}
-
-void Period::find_sharers() {
+void Period::find_sharers(const std::vector<long>& addresses) {
   for (std::vector<int>& buffers : by_memory_) {
-    std::sort(buffers.begin(), buffers.end(), [this](int a, int b) { return addresses_[a] < addresses_[b]; });
+    std::sort(buffers.begin(), buffers.end(), [&](int a, int b) { return addresses[a] < addresses[b]; });
     for (int one : buffers) sharers_[one].assign(1, one);
     for (size_t i = 0; i < buffers.size(); ++i) {
-      const long end = addresses_[buffers[i]] + problem_.buffers[buffers[i]].bytes;
-      for (size_t j = i + 1; j < buffers.size() && addresses_[buffers[j]] < end; ++j) {
+      const long end = addresses[buffers[i]] + problem_.buffers[buffers[i]].bytes;
+      for (size_t j = i + 1; j < buffers.size() && addresses[buffers[j]] < end; ++j) {
         sharers_[buffers[i]].push_back(buffers[j]);
         sharers_[buffers[j]].push_back(buffers[i]);
       }

@@ -3,34 +3,27 @@
 #define HAJAX_NATIVE_TOOLS_ORDER_SEARCH_PERIOD_H_
 
 #include <array>
-#include <limits>
 #include <utility>
 #include <vector>
 
 #include "native/tools/order_search/problem.h"
-#include "native/tools/order_search/room.h"
 
 namespace hajax::search {
-
-constexpr double kNoRoom = std::numeric_limits<double>::infinity();
 
 // Keeps its working memory between calls.
 class Period {
  public:
   explicit Period(const Problem& problem);
 
-  // kNoRoom when the order opens a buffer that does not fit. The mean of `iterations` behind two that are not counted.
-  double operator()(const std::vector<int>& order, int iterations = 2);
-
-  // Of each buffer, for the order of the last call.
-  const std::vector<long>& addresses() const { return addresses_; }
+  // The mean of `iterations` behind two that are not counted. addresses: of each buffer; those that are alive together
+  // are apart.
+  double operator()(const std::vector<int>& order, const std::vector<long>& addresses, int iterations = 2);
 
  private:
   // Numbers of steps counted through iterations in emission order, by pipe: all up to them are complete. -1: none.
   using Clock = std::array<int, kPipes>;
 
-  bool place(const std::vector<int>& order);
-  void find_sharers();
+  void find_sharers(const std::vector<long>& addresses);
   void find_flags(const std::vector<int>& order);
   Clock wanted(const std::vector<int>& order, int iteration, int step);
   void add_flags(const Clock& want, int iteration, int place);
@@ -42,10 +35,6 @@ class Period {
   };
 
   const Problem& problem_;
-  std::vector<Room> rooms_;
-  std::vector<long> addresses_;
-  std::vector<double> done_, until_;
-  std::vector<int> left_;
   std::vector<std::vector<int>> by_memory_,
       sharers_;                          // of each buffer, those that share bytes with it, itself among them
   std::vector<int> places_;              // of each step in the order

@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "native/tools/order_search/placement.h"
+
 namespace hajax::search {
 namespace {
 
@@ -61,6 +63,9 @@ void require_legal(const Problem& problem) {
       if (place[one] > place[at]) throw std::runtime_error("problem: expected a start that keeps what steps depend on");
     }
   }
+  Placement placement(problem);
+  placement.live_in(problem.start);
+  if (!placement.is_legal()) throw std::runtime_error("problem: expected addresses that keep buffers apart");
 }
 
 Problem read_problem(std::istream& in) {
@@ -77,16 +82,16 @@ Problem read_problem(std::istream& in) {
   for (int at = 0; at < steps; ++at) problem.steps.push_back(read_step(in, steps, buffers));
   for (int at = 0; at < buffers; ++at) {
     const int memory = within(in, "memory", 0, memories);
-    problem.buffers.push_back({memory, number<long>(in, "bytes"), 0});
+    problem.buffers.push_back({memory, number<long>(in, "bytes")});
   }
   for (int at = 0; at < memories; ++at) {
     const long from = number<long>(in, "from");
     problem.memories.push_back({from, number<long>(in, "to")});
   }
   for (int at = 0; at < steps; ++at) problem.start.push_back(within(in, "start", 0, steps));
+  for (int at = 0; at < buffers; ++at) problem.addresses.push_back(number<long>(in, "address"));
   for (int at = 0; at < steps; ++at) {
     for (int one : problem.steps[at].before) problem.steps[one].after.push_back(at);
-    for (int one : problem.steps[at].uses) ++problem.buffers[one].users;
   }
   require_legal(problem);
   return problem;

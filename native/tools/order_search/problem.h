@@ -29,7 +29,6 @@ struct Step {
 struct Buffer {
   int memory;
   long bytes;
-  int users;
 };
 
 struct Memory {
@@ -42,8 +41,9 @@ struct Problem {
   std::vector<Memory> memories;
   int depth;  // of a pipe's queue
   double issue, argument, flag, mask;
-  bool carried;            // flags order an iteration behind the last one; else a barrier of all pipes
-  std::vector<int> start;  // a legal order
+  bool carried;                 // flags order an iteration behind the last one; else a barrier of all pipes
+  std::vector<int> start;       // a legal order
+  std::vector<long> addresses;  // of the buffers, for that
 
   int count() const { return static_cast<int>(steps.size()); }
 };
