@@ -3,6 +3,8 @@
 The vector unit keeps what has no product: exp, the scores' ratios, and the scaled rows of a decay per channel.
 """
 
+from dataclasses import replace
+
 from hajax.graph import Diagonals, Graph, Operator, Products, Tensor, Term, edited, tensors_of
 from hajax.graph.build import multiply, product, split
 from hajax.graph.model import Axis
@@ -11,9 +13,10 @@ from hajax.graph.model import Axis
 def cube_form(graph: Graph) -> Graph:
     """With beta_j inside the ratio E'_ij = exp(D_ij + ln beta_j) (one strength), A' = (I + strictly_lower(E' o K K^T))^-1:
 
-    x' = A' V - A' d K S,  o = diag(scale d) Q S + (scale E' o Q K^T) x',  S' = diag(d_C) S + (diag(beta d_end) K)^T x'.
-    x' is x / beta: nothing is divided. With two strengths A diag(w) and A diag(e d) take the place of A' and A' d, and the
-    ratio stays free of them. Row scalings are products with diagonal operands, sums stay in the accumulator.
+    x' = A' (V - d K S),  o = diag(scale d) Q S + (scale E' o Q K^T) x',  S' = diag(d_C) S + K^T (diag(beta d_end) x').
+    x' is x / beta: nothing is divided. With two strengths diag(w) V - diag(e d) K S takes the place of V - d K S, and the ratio
+    stays free of them. Row scalings are products with diagonal operands, sums stay in the accumulator; keys stay exact. Where a
+    decay per channel scales the rows of keys and queries, the inverse takes the strengths in its columns.
     """
     operators = [operator for operator in graph.operators if operator.kind == "load"]
     operators += [*_gates(graph), *_system(graph), *_diagonals(graph), *_solved(graph), *_queries(graph), *_update(graph)]
@@ -62,10 +65,12 @@ def _diagonal_factors(graph: Graph) -> dict[str, tuple[str, ...]]:
     scalar = graph.mechanism.decay == "scalar"
     shared = _shared(graph)
     found: dict[str, tuple[str, ...]] = {}
-    if graph.mechanism.delta and (scalar or not shared):
+    if graph.mechanism.delta and graph.mechanism.decay != "per_channel":
+        found["value_diagonal"] = () if shared else ("strength",)
         found["read_diagonal"] = (("from_start",) if scalar else ()) + (() if shared else ("erase_strength",))
-    if not shared:
-        found["write_diagonal"] = ("strength",)
+    elif not shared:
+        found["write_columns_diagonal"] = ("strength",)
+        found["read_columns_diagonal"] = ("erase_strength",)
     if graph.mechanism.decay != "per_channel":
         found["output_diagonal"] = ("scale", "from_start") if scalar else ("scale",)
         if scalar or shared:
@@ -82,27 +87,41 @@ def _diagonals(graph: Graph) -> list[Operator]:
 
 
 def _solved(graph: Graph) -> list[Operator]:
-    """x' = A1 V - A2 K S. A1 V counts as bookkeeping: the definition has one product here."""
     found = [split("state_in", "matrix")]
     if not graph.mechanism.delta:
         return found
-    diagonals = _diagonal_factors(graph)
-    scaled = Term(left="lower", right="diagonal", bookkeeping=True)
-    write = read = "solved_parts"
-    if "write_diagonal" in diagonals:
-        found += [product("write_columns", "solved_write", write, "write_diagonal", scaled), split("solved_write", "matrix")]
-        write = "solved_write_parts"
-    if "read_diagonal" in diagonals:
-        found += [product("read_columns", "solved_read", read, "read_diagonal", scaled), split("solved_read", "matrix")]
-        read = "solved_read_parts"
-    key = "k"
     if graph.mechanism.decay == "per_channel":
-        key = "k_start_parts"
-        found += [multiply("key_rows", "k_start", {"k": "tile", "from_start": "tile"}), split("k_start", "matrix")]
+        return [*found, *_solved_per_channel(graph)]
+    scaled = Term(left="diagonal", bookkeeping=True)
+    terms = Products((scaled, replace(scaled, sign=-1)))
+    inputs = ("value_diagonal", "v", "read_diagonal", "key_state_parts")
+    return [
+        *found,
+        product("key_state", "key_state", "k", "state_in_parts"),
+        split("key_state", "matrix"),
+        Operator("residual", "products", inputs, ("residual",), "matrix", terms),
+        split("residual", "matrix"),
+        product("solve", "x", "solved_parts", "residual_parts", Term(left="lower")),
+        split("x", "matrix"),
+    ]
+
+
+def _solved_per_channel(graph: Graph) -> list[Operator]:
+    """x' = A1 V - A2 K S. A1 V counts as bookkeeping: the definition has one product here."""
+    found = []
+    write = read = "solved_parts"
+    if not _shared(graph):
+        scaled = Term(left="lower", right="diagonal", bookkeeping=True)
+        found += [product("write_columns", "solved_write", write, "write_columns_diagonal", scaled)]
+        found += [product("read_columns", "solved_read", read, "read_columns_diagonal", scaled)]
+        found += [split("solved_write", "matrix"), split("solved_read", "matrix")]
+        write, read = "solved_write_parts", "solved_read_parts"
     terms = Products((Term(left="lower", bookkeeping=True), Term(left="lower", sign=-1)))
     return [
         *found,
-        product("key_state", "key_state", key, "state_in_parts"),
+        multiply("key_rows", "k_start", {"k": "tile", "from_start": "tile"}),
+        split("k_start", "matrix"),
+        product("key_state", "key_state", "k_start_parts", "state_in_parts"),
         split("key_state", "matrix"),
         Operator("solve", "products", (write, "v", read, "key_state_parts"), ("x",), "matrix", terms),
         split("x", "matrix"),
@@ -128,17 +147,17 @@ def _queries(graph: Graph) -> list[Operator]:
 
 def _update(graph: Graph) -> list[Operator]:
     found: list[Operator] = []
-    key = "k_end_parts"
+    key, values = "k", _values(graph)
     if graph.mechanism.decay == "per_channel":
+        key = "k_end_parts"
         rows: dict[str, Axis] = {"strength": "row"} if _shared(graph) else {}
         found = [multiply("end_rows", "k_end", {"k": "tile", "to_end": "tile", **rows}), split("k_end", "matrix")]
     elif "key_diagonal" in _diagonal_factors(graph):
-        scaled = product("end_rows", "k_end", "key_diagonal", "k", Term(left="diagonal", bookkeeping=True))
-        found = [scaled, split("k_end", "matrix")]
-    else:
-        key = "k"
+        scaled = product("written_rows", "written", "key_diagonal", values, Term(left="diagonal", bookkeeping=True))
+        found = [scaled, split("written", "matrix")]
+        values = "written_parts"
     terms = Products((Term(left="transposed"), Term(left="diagonal", bookkeeping=True)))
-    inputs = (key, _values(graph), "decay_diagonal", "state_in_parts")
+    inputs = (key, values, "decay_diagonal", "state_in_parts")
     return [*found, Operator("update", "products", inputs, ("state_out",), "matrix", terms)]
 
 
@@ -159,6 +178,8 @@ def _tensors(graph: Graph) -> list[Tensor]:
         "state_in": state,
         "key_state": values,
         "query_state": values,
+        "residual": values,
+        "written": values,
         "x": values,
         **dict.fromkeys(("k_start", "k_end", "q_start"), keys),
     }
@@ -167,5 +188,6 @@ def _tensors(graph: Graph) -> list[Tensor]:
     tensors.append(Tensor("log_strength", (graph.chunk,)))
     for name, factors in _diagonal_factors(graph).items():
         sizes = [known[factor].elements for factor in factors] or [1]
-        tensors.append(Tensor(name, (max(sizes),), "diagonal"))
+        exact = not factors and name == "value_diagonal"  # ones in one part
+        tensors.append(Tensor(name, (max(sizes),), "float16" if exact else "diagonal"))
     return tensors

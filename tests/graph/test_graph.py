@@ -64,9 +64,9 @@ def test_a_planted_error_is_seen():
     mechanism = MEMBERS[0]
     graph, _ = rewrite(build(mechanism, 32, 32, 16), HAJAX_RULES)
     inputs = inputs_of(mechanism, 70, 32, 16, gates="mixed", seed=1)
-    solve = next(o for o in graph.operators if o.name == "solve")
-    terms = graphs.Products(tuple(dataclasses.replace(t, sign=1) for t in solve.attributes.terms))
-    turned = tuple(dataclasses.replace(o, attributes=terms) if o is solve else o for o in graph.operators)
+    residual = next(o for o in graph.operators if o.name == "residual")
+    terms = graphs.Products(tuple(dataclasses.replace(t, sign=1) for t in residual.attributes.terms))
+    turned = tuple(dataclasses.replace(o, attributes=terms) if o is residual else o for o in graph.operators)
     with pytest.raises(AssertionError):
         close(evaluate(dataclasses.replace(graph, operators=turned), None, inputs), recurrence(mechanism, inputs))
 
@@ -106,8 +106,10 @@ def test_stages_part_loads_map_and_state():
     graph, _ = rewrite(build(MEMBERS[0], 64, 128, 128), HAJAX_RULES)
     stage = graphs.stages(graph)
     assert {stage[n] for n in ("load_key", "load_beta")} == {"load"}
-    assert {stage[n] for n in ("inverse", "scores", "split_solved_read", "end_rows", "diagonals")} == {"map"}
-    assert {stage[n] for n in ("key_state", "query_state", "solve", "output", "store_output", "update")} == {"state"}
+    assert {stage[n] for n in ("inverse", "split_solved", "scores", "diagonals")} == {"map"}
+    assert {
+        stage[n] for n in ("key_state", "query_state", "residual", "solve", "written_rows", "output", "store_output", "update")
+    } == {"state"}
 
 
 def test_wrong_graphs_and_orders_are_refused():
