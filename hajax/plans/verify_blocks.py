@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hajax.plans.footprint import UNIT, VECTOR, Dims, footprint, groups, products, wide
-from hajax.plans.program import Program, Step
+from hajax.plans.program import Operand, Program, Step
 
 Blocks = np.ndarray[Any, np.dtype[np.int64]]
 _HALF, _FULL = 16, 32  # blocks of a fractal of fp16 and of fp32
@@ -28,24 +28,41 @@ class Touch:
 
 def touches(step: Step, program: Program, dims: Dims) -> tuple[Touch, ...]:
     """What a step touches, reads before writes, as `footprint` orders them."""
-    exact = _vector(step, program) if step.opcode in VECTOR else _moved(step)
+    start = step.dst.offset % UNIT if step.dst is not None else 0
+    mask = program.masks[step.index] if step.opcode in VECTOR else (0, 0)
+    exact = _of_kind(step.opcode, step.count, step.index, step.size, step.p, start, mask)
     accesses, found = footprint(step, dims), []
     assert exact is None or len(exact) == len(accesses), f"{step.opcode}: footprint and blocks name other accesses"
     for which, access in enumerate(accesses):
         first, behind = access.start // UNIT, -(-access.end // UNIT)
-        if exact is None:
+        if exact is not None:
+            blocks = exact[which]
+            moved = slice(first + blocks.start, first + blocks.stop) if isinstance(blocks, slice) else blocks + first
+            found.append(Touch(access.buffer, moved, access.write))
+        else:
             found.append(Touch(access.buffer, slice(first, behind), access.write))
-            continue
-        found.append(Touch(access.buffer, _sorted(exact[which], first), access.write))
     return tuple(found)
 
 
-def _sorted(blocks: Blocks, first: int) -> slice | Blocks:
-    """Each block once, moved by `first`."""
+@functools.lru_cache(maxsize=4096)  # many steps, fewer kinds of them
+def _of_kind(
+    opcode: str, count: int, index: int, size: int, p: tuple[int, ...], start: int, mask: tuple[int, int]
+) -> tuple[slice | Blocks, ...] | None:
+    """Of each access of such a step, its blocks from the operand's start on; None: all of the footprint.
+
+    start: dst's first byte within its first block.
+    """
+    step = Step(opcode, Operand("", start), count=count, index=index, size=size, p=p)
+    exact = _vector(step, mask) if opcode in VECTOR else _moved(step)
+    return None if exact is None else tuple(_sorted(blocks) for blocks in exact)
+
+
+def _sorted(blocks: Blocks) -> slice | Blocks:
+    """Each block once."""
     low, high = int(blocks.min()), int(blocks.max())
     seen = np.zeros(high - low + 1, bool)
     seen[blocks - low] = True
-    return slice(first + low, first + high + 1) if seen.all() else np.flatnonzero(seen) + (first + low)
+    return slice(low, high + 1) if seen.all() else np.flatnonzero(seen) + low
 
 
 def _grid(*axes: tuple[int, int]) -> Blocks:
@@ -84,8 +101,8 @@ def _twice(blocks: Blocks, low: int) -> Blocks:
     return np.concatenate([blocks, blocks + low * _HALF]) if low else blocks
 
 
-def _vector(step: Step, program: Program) -> list[Blocks]:
-    lanes, mask = VECTOR[step.opcode], program.masks[step.index]
+def _vector(step: Step, mask: tuple[int, int]) -> list[Blocks]:
+    lanes = VECTOR[step.opcode]
     operands = ((lanes.src0, 1), (lanes.src1, 2), (0 if lanes.sums else lanes.dst, 0))
     found = [_repeats(step, mask, at, element).ravel() for element, at in operands if element]
     if lanes.sums:
@@ -100,7 +117,14 @@ def reads_what_it_wrote(step: Step, mask: tuple[int, int], at: int, element: int
 
     at, element: which source, and its bytes of an element; distance: blocks from its start to dst's.
     """
-    width = VECTOR[step.opcode].dst
+    return _reads_what_it_wrote(step.opcode, step.size, step.p, mask, at, element, distance)
+
+
+@functools.lru_cache(maxsize=4096)
+def _reads_what_it_wrote(
+    opcode: str, size: int, p: tuple[int, ...], mask: tuple[int, int], at: int, element: int, distance: int
+) -> bool:
+    step, width = Step(opcode, size=size, p=p), VECTOR[opcode].dst
     read, written = _repeats(step, mask, at, element), _repeats(step, mask, 0, width) + distance
     low, high = int(written.min()), int(written.max())
     writer = np.full(high - low + 1, -1)  # of each block, the last repeat that writes it
@@ -116,7 +140,12 @@ def reads_what_it_wrote(step: Step, mask: tuple[int, int], at: int, element: int
 
 def writes_twice(step: Step, mask: tuple[int, int]) -> bool:
     """Whether two repeats, or two blocks of one, of a vector step write the same block."""
-    written = _repeats(step, mask, 0, VECTOR[step.opcode].dst).ravel()
+    return _writes_twice(step.opcode, step.size, step.p, mask)
+
+
+@functools.lru_cache(maxsize=4096)
+def _writes_twice(opcode: str, size: int, p: tuple[int, ...], mask: tuple[int, int]) -> bool:
+    written = _repeats(Step(opcode, size=size, p=p), mask, 0, VECTOR[opcode].dst).ravel()
     return bool(np.any(np.bincount(written) > 1))
 
 

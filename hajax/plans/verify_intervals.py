@@ -12,7 +12,7 @@ SECTIONS = ("setup", "body", "finish")
 Accesses = Mapping[str, Sequence[Sequence[Access]]]  # by section: of each step, what it touches
 Walked = Iterator[tuple[str, int, int, int]]  # section, step, version, moment
 _Interval = tuple[str, int, int, bool, int, bool]  # memory, start, end, write, owner, kept
-_Cut = tuple[list[int], int, int, bool, int, bool]  # the same, in the owners of the pieces of a memory
+_Cut = tuple[str, int, int, bool, int, bool]  # the same, in pieces of the memory
 
 
 def walk(program: Program, chunks: int, again: bool) -> Walked:
@@ -29,22 +29,23 @@ def walk(program: Program, chunks: int, again: bool) -> Walked:
         yield "finish", number, (chunks - 1) % 2, FINISH
 
 
-def fine_by_intervals(program: Program, accesses: Accesses) -> bool:
-    """Whether every read finds its own buffer's bytes even if each step touched all from its first to its last one."""
+def misled_by_intervals(program: Program, accesses: Accesses) -> set[str]:
+    """Memories where some read would not find its own buffer's bytes if each step touched all from its first to its last one."""
     cut, owners = _cut(program, accesses)
+    misled: set[str] = set()
     for again, chunks in enumerate(ITEMS):
         if again:
             _forget(program, cut["setup"], owners)
         for section, number, version, moment in walk(program, chunks, bool(again)):
-            for owner, first, behind, write, which, kept in cut[section][number][version]:
-                mine = which * MOMENTS
+            for space, first, behind, write, which, kept in cut[section][number][version]:
+                mine, owner = which * MOMENTS, owners[space]
                 if write:
                     owner[first:behind] = [mine + moment] * (behind - first)
                 elif owner[first:behind].count(mine + moment) == behind - first:
                     continue
                 elif not all(_allowed(found, mine, moment, kept) for found in owner[first:behind]):
-                    return False
-    return True
+                    misled.add(space)
+    return misled
 
 
 def _allowed(found: int, mine: int, moment: int, kept: bool) -> bool:
@@ -52,21 +53,21 @@ def _allowed(found: int, mine: int, moment: int, kept: bool) -> bool:
     return mine <= found <= mine + moment if kept else found in (mine + moment, mine + SETUP)
 
 
-def _forget(program: Program, setup: Sequence[Sequence[Sequence[_Cut]]], owners: Sequence[list[int]]) -> None:
+def _forget(program: Program, setup: Sequence[Sequence[Sequence[_Cut]]], owners: Mapping[str, list[int]]) -> None:
     """Between two items of a program only what setup writes for the first one lasts, where it is still whole."""
     lasting = [
-        (owner, first, behind, owner[first:behind])
+        (owners[space], first, behind, owners[space][first:behind])
         for step, versions in zip(program.setup, setup, strict=True)
-        for owner, first, behind, write, which, _ in (versions[step.last] if step.first else ())
-        if write and owner[first:behind].count(which * MOMENTS + SETUP) == behind - first
+        for space, first, behind, write, which, _ in (versions[step.last] if step.first else ())
+        if write and owners[space][first:behind].count(which * MOMENTS + SETUP) == behind - first
     ]
-    for owner in owners:
+    for owner in owners.values():
         owner[:] = [-1] * len(owner)
     for owner, first, behind, held in lasting:
         owner[first:behind] = held
 
 
-def _cut(program: Program, accesses: Accesses) -> tuple[dict[str, list[list[list[_Cut]]]], list[list[int]]]:
+def _cut(program: Program, accesses: Accesses) -> tuple[dict[str, list[list[list[_Cut]]]], dict[str, list[int]]]:
     """Of each step, its intervals for even and for odd chunks, in pieces; and the owners of each memory's pieces."""
     numbers = {buffer.name: number for number, buffer in enumerate(program.buffers)}
     bounded = {name: [_intervals(step, program, numbers) for step in accesses[name]] for name in SECTIONS}
@@ -80,10 +81,10 @@ def _cut(program: Program, accesses: Accesses) -> tuple[dict[str, list[list[list
 
     def cut(one: _Interval) -> _Cut:
         space, start, end, write, owner, kept = one
-        return owners[space], pieces[space][start], pieces[space][end], write, owner, kept
+        return space, pieces[space][start], pieces[space][end], write, owner, kept
 
     found = {name: [[[cut(one) for one in version] for version in step] for step in steps] for name, steps in bounded.items()}
-    return found, list(owners.values())
+    return found, owners
 
 
 def _intervals(step: Sequence[Access], program: Program, numbers: Mapping[str, int]) -> list[list[_Interval]]:

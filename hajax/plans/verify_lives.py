@@ -1,7 +1,7 @@
 """Whether every read finds what its own buffer holds: runs chunks by ownership of bytes instead of values.
 
 Two buffers may share addresses as long as nobody reads one after the other has been written; that is what is tried here. First
-by intervals, which is quick; where gaps between strided blocks might have misled that, again block by block.
+by intervals, which is quick; memories in which gaps between strided blocks might have misled that, again block by block.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import numpy as np
 from hajax.plans.footprint import UNIT, Dims
 from hajax.plans.program import SPACES, Buffer, Program
 from hajax.plans.verify_blocks import Touch, touches
-from hajax.plans.verify_intervals import FINISH, ITEMS, MOMENTS, SECTIONS, SETUP, Accesses, fine_by_intervals, walk
+from hajax.plans.verify_intervals import FINISH, ITEMS, MOMENTS, SECTIONS, SETUP, Accesses, misled_by_intervals, walk
 
 Array = np.ndarray[Any, np.dtype[np.int32]]
 
@@ -31,13 +31,19 @@ class _Place:
 
 def verify_lives(program: Program, where: str, dims: Dims, accesses: Accesses) -> None:
     """Raises ValueError for a read of bytes that another buffer, another chunk or nobody has written."""
-    if fine_by_intervals(program, accesses):
+    misled = misled_by_intervals(program, accesses)
+    if not misled:
         return
     blocks = _blocks(program)
     numbers = {buffer.name: number for number, buffer in enumerate(program.buffers)}
-    places = {
-        name: [_places(touches(step, program, dims), program, numbers) for step in getattr(program, name)] for name in SECTIONS
-    }
+    spaces = {buffer.name: buffer.space for buffer in program.buffers}
+    places: dict[str, list[list[list[_Place]]]] = {}
+    for name in SECTIONS:
+        places[name] = []
+        for step, its in zip(getattr(program, name), accesses[name], strict=True):
+            wanted = any(spaces[access.buffer] in misled for access in its)
+            found = [touch for touch in touches(step, program, dims) if spaces[touch.buffer] in misled] if wanted else []
+            places[name].append(_places(found, program, numbers))
     names = [name for buffer in program.buffers for name in (buffer.name, f"{buffer.name} (odd)")]
     owners = {space: np.full(blocks[space], -1, np.int32) for space in SPACES}
     for again, chunks in enumerate(ITEMS):

@@ -25,12 +25,13 @@ Array = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A section, or an iteration of the body, as it runs: its first step's number, and of each of its steps the last one of
-    each pipe that is over when it starts."""
+    """A section, or an iteration of the body, as it runs: its first step's number, and of each of its steps its pipe and the
+    last one of each pipe that is over when it starts."""
 
     section: str
     steps: tuple[Step, ...]
     start: int
+    pipes: Array
     known: Array
 
 
@@ -75,7 +76,7 @@ def _tell(step: Step) -> str:
 
 def _run(sections: Sequence[str], program: Program, where: str, ids: int) -> list[_Part]:
     """One behind the other, with barriers of all pipes but between two iterations of the body. Checks the flags on the way."""
-    pairs = set(abi.names("flags"))
+    prepared = {name: _prepared(getattr(program, name), f"{where}.{name}", ids) for name in dict.fromkeys(sections)}
     clocks = [[_NOTHING] * len(PIPES) for _ in PIPES]
     last = [_NOTHING] * len(PIPES)  # of each pipe, its last step
     up: dict[Flag, list[int]] = {}  # set and not waited for: what the pipe that set it knew
@@ -89,15 +90,9 @@ def _run(sections: Sequence[str], program: Program, where: str, ids: int) -> lis
         if parts and not section == parts[-1].section == "body":
             clocks = [list(last) for _ in PIPES]
             taken.clear()
-        for at, step in enumerate(mine):
+        for step, (own, waits, sets, here) in zip(mine, prepared[section], strict=True):
             number = len(pipes)
-            own = PIPES.index(pipe(step))
             pipes.append(own)
-            waits, sets = step_flags(step)
-            here = f"{where}.{section}[{at}] {_tell(step)}" if waits or sets else ""
-            for flag in (*waits, *sets):
-                if f"{flag.source}_{flag.target}" not in pairs or not 0 <= flag.event < ids:
-                    raise ValueError(f"{here}: expected a pair of flags.def and an id from 0 to {ids - 1}, got {_name(flag)}")
             for flag in waits:
                 if flag.target != PIPES[own] and step.opcode != "sync":
                     raise ValueError(f"{here}: expected waits of {PIPES[own]}, its pipe, got {_name(flag)}")
@@ -118,11 +113,27 @@ def _run(sections: Sequence[str], program: Program, where: str, ids: int) -> lis
                 source = PIPES.index(flag.source)
                 _check_taken(pipes, flag, taken, clocks[source], here)
                 up[flag] = [*clocks[source][:source], last[source], *clocks[source][source + 1 :]]
-        parts.append(_Part(section, mine, start, np.array(known, np.int64).reshape(-1, len(PIPES))))
+        parts.append(
+            _Part(section, mine, start, np.array(pipes[start:], np.int64), np.array(known, np.int64).reshape(-1, len(PIPES)))
+        )
     if up:
         end = f"{where}.{sections[-1]}"
         raise ValueError(f"{end}: expected a wait for every set, got none for {_name(min(up, key=_name))}")
     return parts
+
+
+def _prepared(steps: Sequence[Step], where: str, ids: int) -> list[tuple[int, list[Flag], list[Flag], str]]:
+    """Of each step its pipe, its waits and sets, all of them flags that there are, and how an error names it."""
+    pairs = set(abi.names("flags"))
+    found = []
+    for at, step in enumerate(steps):
+        waits, sets = step_flags(step)
+        here = f"{where}[{at}] {_tell(step)}" if waits or sets else ""
+        for flag in (*waits, *sets):
+            if f"{flag.source}_{flag.target}" not in pairs or not 0 <= flag.event < ids:
+                raise ValueError(f"{here}: expected a pair of flags.def and an id from 0 to {ids - 1}, got {_name(flag)}")
+        found.append((PIPES.index(pipe(step)), waits, sets, here))
+    return found
 
 
 def _check_taken(pipes: Sequence[int], flag: Flag, taken: dict[Flag, int], clock: Sequence[int], here: str) -> None:
@@ -211,14 +222,15 @@ class _Checker:
     """Looks for pairs of accesses that nothing orders."""
 
     def __init__(self, program: Program, where: str, dims: Dims, target: NpuTarget, touched: Accesses) -> None:
-        self.program, self.where, self.dims, self.target, self.touched = program, where, dims, target, touched
+        self.program, self.where, self.dims, self.touched = program, where, dims, touched
         self.accesses: dict[tuple[str, int], _Accesses] = {}
         self.exact: dict[tuple[str, int], tuple[Touch, ...]] = {}
+        self.many = {name: _many(getattr(program, name), target) for name in SECTIONS}
 
     def check(self, first: _Part, first_odd: int, second: _Part, second_odd: int) -> None:
         """Of two parts of one section, or of one with itself, as they are in these parities of the iteration."""
         one, other = self._accesses(first, first_odd), self._accesses(second, second_odd)
-        for at, behind in _unordered(first, one, second, other, self.target):
+        for at, behind in _unordered(first, one, second, other, self.many[second.section]):
             if self._really_meet(first.section, (one, at), (other, behind)):
                 step, earlier = int(other.step[behind]), int(one.step[at])
                 before = "" if first is second else " of an iteration before"
@@ -249,12 +261,14 @@ class _Checker:
         return meets(one, other, other_base - base)
 
 
-def _unordered(first: _Part, a: _Accesses, second: _Part, b: _Accesses, target: NpuTarget) -> Iterator[tuple[int, int]]:
+def _many(steps: Sequence[Step], target: NpuTarget) -> Array:
+    """Whether each step is one of products so large that the next one needs no barrier."""
+    return np.array([step.opcode == "mmad" and step.p[0] * _least_n(step) >= target.cube_barrier_tiles for step in steps], bool)
+
+
+def _unordered(first: _Part, a: _Accesses, second: _Part, b: _Accesses, many: Array) -> Iterator[tuple[int, int]]:
     """Pairs of accesses of which one writes, that share bytes and that nothing orders, by their intervals."""
-    pipes = np.array([PIPES.index(pipe(step)) for step in first.steps], np.int64)
-    many = np.array(
-        [step.opcode == "mmad" and step.p[0] * _least_n(step) >= target.cube_barrier_tiles for step in second.steps], bool
-    )
+    pipes = first.pipes
     for space in range(len(SPACES)):
         (rows,), (columns,) = np.nonzero(a.space == space), np.nonzero(b.space == space)
         if rows.size == 0 or columns.size == 0:
