@@ -83,9 +83,11 @@ class Zeros:
 def place_zeros(asm: Assembler, size: int) -> Zeros:
     """Setup: `size` zero bytes in L1."""
     source = asm.buffer("zeros", "L1", size, kept=True)
+    staged = asm.buffer("zeros:UB", "UB", min(size, ZERO_BYTES))
+    vector(asm, "dup16", staged, repeats=min(size, ZERO_BYTES) // 256, scalar=asm.scalar(0.0), label="zeros")
     for start in range(0, size, ZERO_BYTES):
         some = min(ZERO_BYTES, size - start)
-        asm.emit("constant_to_l1", at(source, start), constant=0, size=some // UNIT, first=True, label="zeros")
+        asm.emit("ub_to_l1", at(source, start), staged, size=some // UNIT, first=True, label="zeros")
     return Zeros(source, size)
 
 

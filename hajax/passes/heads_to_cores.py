@@ -15,6 +15,9 @@ COLUMNS = 16  # of a state, at least
 PIECES = (1, 2, 3, 4, 6, 8)  # near equal ones of a head
 LEAST_GAIN = 2e-3  # of the bound: a mapping of the same family that is better by less is not looked for
 GOOD = 1.005  # of the bound: nor is any other
+FEW_BYTES = 1.02  # of the least: what heads in pieces may move through GM where there are heads for all cores ...
+LARGE_GAIN = 1.25  # ... unless their makespan is so much better ...
+SMALL_GAIN = 1.01  # ... and it has to be better by more than this
 Kind = Literal["whole", "map", "state"]
 Family = Literal["whole heads", "column pieces", "chunk-parallel", "chunk and head"]
 _SEARCHED = 3  # of these, for the smallest makespan
@@ -25,7 +28,8 @@ class Weights:
     """Cycles of a head's chunk: map (needs no state), state (all columns), state_fixed (a piece of any width).
 
     item: once an item; pair_gain: share that two heads side by side save; write and read: what the map leaves in GM between
-    launches, read by each piece; launch: of the second one.
+    launches, read by each piece; launch: of the second one. Shares of the least bytes that a head's chunk moves: rows, which
+    each piece of its columns reads for itself, and left, that a map launch writes, and each piece of the next one reads.
     """
 
     map: float
@@ -36,6 +40,8 @@ class Weights:
     write: float = 0.0
     read: float = 0.0
     launch: float = 0.0
+    rows: float = 0.0
+    left: float = 0.0
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -90,6 +96,8 @@ def map_to_cores(
 ) -> tuple[Mapping, Note]:
     """The mapping with the smallest makespan, of one family if it is named; of equals the one with fewer launches and pieces.
 
+    Where there are at least as many heads as cores they stay whole unless pieces of them are worth the bytes and the programs.
+
     chunk and head, only if it is named: what no mapping is compared with, each chunk of each head a piece of its own.
     """
     for name, size in (("sequences", sequences), ("value_heads", value_heads), ("chunks", chunks), ("cores", cores)):
@@ -106,7 +114,7 @@ def map_to_cores(
             best[candidate.family] = candidate
         if candidate.makespan <= GOOD * bound and len(best) == _SEARCHED:
             break
-    wanted = best if family is None else {family: best[family]}
+    wanted = _worthwhile(problem, best) if family is None else {family: best[family]}
     winner = min(wanted.values(), key=lambda c: (round(c.makespan / bound, 6), len(c.launches), sum(map(len, c.launches))))
     alternatives = tuple((family, candidate.makespan) for family, candidate in best.items())
     launches = _launches(problem, winner)
@@ -163,6 +171,24 @@ class _Candidate:
     makespan: float
 
 
+def _worthwhile(problem: _Problem, best: dict[Family, _Candidate]) -> dict[Family, _Candidate]:
+    whole = best["whole heads"]
+    if problem.sequences * problem.value_heads < problem.cores:
+        return best
+    least = {family: SMALL_GAIN if _bytes(problem, one) <= FEW_BYTES else LARGE_GAIN for family, one in best.items()}
+    return {family: one for family, one in best.items() if one is whole or whole.makespan > least[family] * one.makespan}
+
+
+def _bytes(problem: _Problem, candidate: _Candidate) -> float:
+    """What all heads move, over the least that they can."""
+    weights, moved = problem.weights, 0.0
+    for _, (_, _, heads), kind, _, size in itertools.chain(*candidate.launches):
+        rows = weights.rows + (weights.left if kind != "whole" else 0.0)
+        part = size / problem.chunks * rows if kind == "map" else rows + (1 - weights.rows) * size / problem.blocks
+        moved += heads * part
+    return moved / (problem.sequences * problem.value_heads)
+
+
 def _units(problem: _Problem, paired: bool) -> list[_Unit]:
     """Pairs of heads of each sequence, odd ones alone and last."""
     size = 2 if paired else 1
@@ -212,9 +238,8 @@ def _chunk_and_head(problem: _Problem) -> _Candidate:
     """The maps of all chunks dealt out, head after head, then whole heads for what has to follow one another."""
     weights, cores = problem.weights, problem.cores
     heads = _units(problem, paired=False)
-    maps: list[_Part] = []
-    for number, (unit, chunk) in enumerate(itertools.product(heads, range(problem.chunks))):
-        maps.append((number % cores, unit, "map", chunk, 1))
+    order = enumerate(itertools.product(heads, range(problem.chunks)))
+    maps: list[_Part] = [(number % cores, unit, "map", chunk, 1) for number, (unit, chunk) in order]
     states: list[_Part] = [(number % cores, unit, "state", 0, problem.blocks) for number, unit in enumerate(heads)]
     first = -(-len(maps) // cores) * (weights.item + weights.map + weights.write)
     state = weights.item + problem.chunks * (weights.read + weights.state_fixed + weights.state)

@@ -56,7 +56,7 @@ def schedule(
             raise ValueError(f"shape.{field}: expected at most {MOST_DIM} on a chip (L0B holds no more), got {size}")
     full = Dims(CHUNK, shape.key_dim, shape.value_dim, 1, False)
     pairs = form.pairs and shape.value_heads % 2 == 0
-    weights = _weights(form, full, target, pairs)
+    weights = replace(_weights(form, full, target, pairs), **_shares(form, full, mechanism))
     chunks = -(-(shape.tokens or 4096) // shape.sequences // CHUNK) or 1
     sequences = shape.batch * shape.sequences
     mapping, mapped = map_to_cores(
@@ -117,6 +117,15 @@ def _item(piece: Piece, variants: list[tuple[Kind, int, int]], mapping: Mapping)
     program = variants.index((piece.kind, piece.heads, piece.columns))
     chunks = piece.chunks if piece.kind == "map" else -1
     return Item(program, piece.sequence, piece.head, piece.column, piece.first_chunk if piece.kind == "map" else 0, chunks)
+
+
+def _shares(form: Form, full: Dims, mechanism: Mechanism) -> dict[str, float]:
+    """Of the bytes that a head's chunk has to move: what a piece of columns reads as well, and what a map launch leaves."""
+    gates = {"none": 0, "scalar": 4, "per_channel": 4 * full.key_dim}[mechanism.decay] + 4 * mechanism.strengths
+    rows = full.chunk * (2 * 2 * full.key_dim + gates)
+    least = rows + full.chunk * 2 * 2 * full.columns
+    left = form.slot_bytes(full) if form.slot_bytes is not None else 0
+    return {"rows": rows / least, "left": left / least}
 
 
 @functools.lru_cache(maxsize=256)

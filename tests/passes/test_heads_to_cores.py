@@ -42,7 +42,7 @@ def check(mapping: Mapping, sequences, heads, value_dim, chunks, cores, weights)
     longest = [max(sum(piece_cycles(weights, p, value_dim) for p in core) for core in launch) for launch in mapping.launches]
     assert mapping.makespan == pytest.approx(sum(longest) + weights.launch * (len(longest) - 1))
     assert mapping.makespan >= mapping.bound * (1 - 1e-9) and mapping.executed >= mapping.bound * (1 - 1e-9)
-    assert mapping.makespan == pytest.approx(min(makespan for _, makespan in mapping.alternatives), rel=1e-4)
+    assert mapping.makespan <= 1.01 * min(makespan for _, makespan in mapping.alternatives)  # fewer programs are worth that
 
 
 @pytest.mark.parametrize("weights", [PLAIN, REAL], ids=["plain", "real"])
@@ -124,6 +124,20 @@ def test_a_cheap_map_makes_column_pieces_enough():
     for heads, cores, ratio in ((16, 10, 1.15), (6, 10, 1.157), (3, 4, 1.15), (5, 2, 1.15)):
         mapping, _ = map_to_cores(1, heads, 128, 64, cores, weights)
         assert families(mapping)["column pieces"] < ratio and len(mapping.launches) == 1
+
+
+@pytest.mark.parametrize(("heads", "cores", "family"), [
+    (16, 10, "whole heads"),  # 2 rounds of 1.6: pieces reach 1.15, and read keys and gates again
+    (11, 10, "column pieces"),  # 2 rounds of 1.1: more than a quarter better
+    (3, 10, "column pieces"),  # cores would be idle
+    (32, 8, "whole heads"),
+])  # fmt: skip
+def test_heads_that_fill_the_cores_stay_whole_where_pieces_move_more(heads, cores, family):
+    """Two thirds of a chunk's bytes are rows that each piece of its columns reads: a decay per channel."""
+    cheap = Weights(map=100, state=1900, launch=5300, write=150, read=150, rows=0.667, left=2.0)
+    assert map_to_cores(1, heads, 128, 64, cores, cheap)[0].family == family
+    free = Weights(map=100, state=1900, launch=5300, write=150, read=150)
+    assert map_to_cores(1, heads, 128, 64, cores, free)[0].family == ("whole heads" if heads == 32 else "column pieces")
 
 
 def test_few_chunks_are_not_worth_a_second_launch():
