@@ -210,9 +210,9 @@ def _advance(
     corrected: Matrix = value
     if delta:
         corrected = _correct(asm, basics, identity, value, system, factors, reads, head)
+    _output(asm, system, factors, reads.from_fractal(height - rows), height, corrected, head)  # L0B holds two of x, Y, S
     written = _written(asm, basics, factors, corrected, head)
     update = _update(asm, inputs, factors, own, written, head)
-    _output(asm, system, factors, reads.from_fractal(height - rows), height, corrected, head)
     split(asm, basics.negative, update, whole(own, keys * values), label="state", piece=SPLIT_PIECE)
 
 

@@ -6,12 +6,12 @@ A search that takes minutes finds orders that a planner with milliseconds does n
 import functools
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 from hajax.passes.step_graph import StepGraph
-from hajax.plans.program import Program
+from hajax.plans.program import Operand, Program
 from hajax.targets import NpuTarget
 
 TABLE = "known_orders.json"
@@ -29,9 +29,20 @@ class KnownOrder:
 
 def digest(base: Program, graph: StepGraph, carried: bool) -> str:
     """Of all that decides which orders are legal, and whether a barrier parts iterations. Not of costs, nor of labels."""
-    steps = [replace(step, label="") for step in base.body]
-    told = repr((steps, base.masks, base.buffers, graph.names, graph.bytes, graph.rooms, carried))
+    steps = [
+        (
+            *(step.opcode, *map(_place, (step.dst, step.src0, step.src1))),
+            *(step.count, step.index, step.size, step.p, step.constant, step.stage, step.first, step.last),
+        )
+        for step in base.body
+    ]
+    buffers = [(buffer.name, buffer.versions, buffer.kept) for buffer in base.buffers]
+    told = repr((steps, base.masks, buffers, graph.names, graph.bytes, graph.spaces, graph.rooms, carried))
     return hashlib.sha256(told.encode()).hexdigest()[:32]
+
+
+def _place(operand: Operand | None) -> tuple[str, int] | None:
+    return None if operand is None else (operand.buffer, operand.offset)
 
 
 def known_order(base: Program, graph: StepGraph, target: NpuTarget, carried: bool) -> KnownOrder | None:

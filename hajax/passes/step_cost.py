@@ -100,6 +100,18 @@ def step_cost(step: Step, dims: Dims, target: NpuTarget) -> StepCost:
     return StepCost(PIPES.index(pipe(step)), number, cycles, first, latency, loads * target.scalar_load_cycles, mask, pauses)
 
 
+def step_costs(steps: Sequence[Step], dims: Dims, target: NpuTarget) -> list[StepCost]:
+    """Of each step. Those that differ in their operands only cost the same."""
+    known: dict[tuple[str, int, int, int, tuple[int, ...]], StepCost] = {}
+    found = []
+    for step in steps:
+        kind = (step.opcode, step.count, step.index, step.size, step.p)
+        if kind not in known or step.opcode == "sync":
+            known[kind] = step_cost(step, dims, target)
+        found.append(known[kind])
+    return found
+
+
 def mask_cycles(target: NpuTarget) -> float:
     """What the scalar unit spends on setting another vector mask."""
     return 2 * target.scalar_load_cycles + target.costs["set_vector_mask"][0]

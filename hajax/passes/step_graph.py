@@ -1,13 +1,14 @@
 """A body's steps, their dependencies, costs and buffers as numbers: what a search for an emission order asks for."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from hajax.passes.buffer_lives import Life, lifetimes
-from hajax.passes.dependencies import Edges, edges, of_program, touches
+from hajax.passes.dependencies import edges, of_program, touches
 from hajax.passes.place_buffers import available_bytes, fixed_part
-from hajax.passes.step_cost import PIPES, StepCost, step_cost
+from hajax.passes.step_cost import PIPES, StepCost, step_costs
 from hajax.plans.footprint import Dims
-from hajax.plans.program import SPACES, Program, Step
+from hajax.plans.program import SPACES, Program
 from hajax.targets import NpuTarget
 
 FLAG_CYCLES = 3.0  # of the scalar unit for a step's flags, about; and on the way from pipe to pipe
@@ -17,40 +18,47 @@ _AHEAD = 100.0  # cycles by which the scalar unit is ahead of a pipe, about
 
 
 class StepGraph:
-    """A body in an order that is right, and what a search needs of it, made once. Local buffers live within an iteration."""
+    """A body in an order that is right, and what a search needs of it, made when asked for. Local buffers live within an
+    iteration.
+    """
 
     def __init__(self, base: Program, dims: Dims, target: NpuTarget):
-        steps = base.body
-        self.count = len(steps)
+        self._steps = base.body
+        self.count = len(base.body)
         self._tails: dict[float, list[float]] = {}
         self._closers: dict[int, list[int]] = {}
         self.depth = target.queue_depth
         self.issue = target.issue_cycles + target.argument_cycles
-        self.costs: list[StepCost] = [step_cost(step, dims, target) for step in steps]
+        self.costs: list[StepCost] = step_costs(base.body, dims, target)
         every = touches(of_program(base, dims))
         touched = every[len(base.setup) : len(base.setup) + self.count]
-        found = edges(touched)
-        self.before = [tuple(sorted((*a, *b))) for a, b in zip(found.true, found.other, strict=True)]
-        self.after: list[list[int]] = [[] for _ in steps]
-        self.ancestors = [0] * self.count
-        for at, earlier in enumerate(self.before):
-            for one in earlier:
-                self.after[one].append(at)
-                self.ancestors[at] |= self.ancestors[one] | 1 << one
-        self.path = self._paths()
-        self.joined, self.loads = self._loads(steps, found)
-        self.needs = self._needs()
-        self.natural = self._natural()
-        self.stages = [step.stage for step in steps]
-        self._rank()
-        self.bound = self._bound()
+        self._edges = edges(touched)
+        self.before = [tuple(sorted((*a, *b))) for a, b in zip(self._edges.true, self._edges.other, strict=True)]
         self._place(base, lifetimes(base, dims, every), target)
         numbers = {name: number for number, name in enumerate(self.names)}
         used = [sorted({name for (name, _), _ in (*its.reads, *its.writes)} & numbers.keys()) for its in touched]
         self.uses = [tuple(numbers[name] for name in names) for names in used]
-        self._count_users()
 
-    def _paths(self) -> list[float]:
+    @cached_property
+    def after(self) -> list[list[int]]:
+        """Of each step, those that have to follow it."""
+        after: list[list[int]] = [[] for _ in self.before]
+        for at, earlier in enumerate(self.before):
+            for one in earlier:
+                after[one].append(at)
+        return after
+
+    @cached_property
+    def ancestors(self) -> list[int]:
+        """Of each step, all that it has to follow, as bits."""
+        ancestors = [0] * self.count
+        for at, earlier in enumerate(self.before):
+            for one in earlier:
+                ancestors[at] |= ancestors[one] | 1 << one
+        return ancestors
+
+    @cached_property
+    def path(self) -> list[float]:
         """Of each step, the modelled cycles from its start to the end of all that waits for it."""
         path = [0.0] * self.count
         for at in reversed(range(self.count)):
@@ -95,24 +103,32 @@ class StepGraph:
             heads[at] = max((head + cost.busy + cost.latency + FLAG_CYCLES for head, cost in costs), default=0.0)
         return heads
 
-    def _loads(self, steps: Sequence[Step], found: Edges) -> tuple[list[bool], list[tuple[int, ...]]]:
-        """Loads into L0 that are emitted with the first step that reads them, and of each step those that it reads.
+    @cached_property
+    def joined(self) -> list[bool]:
+        """Of each step, whether it is a load into L0 that is emitted with the first step that reads it.
 
         A load that something else than its readers waits for is a step like others where that could keep a reader waiting.
         """
-        readers: list[list[int]] = [[] for _ in steps]
-        for at, producers in enumerate(found.true):
+        readers: list[list[int]] = [[] for _ in self._steps]
+        for at, producers in enumerate(self._edges.true):
             for one in producers:
                 readers[one].append(at)
-        joined = [False] * len(steps)
-        for at, step in enumerate(steps):
+        joined = [False] * self.count
+        for at, step in enumerate(self._steps):
             if step.opcode not in _LOADS or not readers[at] or any(joined[one] for one in self.before[at]):
                 continue
             others = set(self.after[at]) - set(readers[at])
             joined[at] = not any(self.ancestors[readers[at][0]] >> one & 1 for one in others)
-        return joined, [tuple(one for one in producers if joined[one]) for producers in found.true]
+        return joined
 
-    def _needs(self) -> list[tuple[int, ...]]:
+    @cached_property
+    def loads(self) -> list[tuple[int, ...]]:
+        """Of each step, the joined loads that it reads."""
+        joined = self.joined
+        return [tuple(one for one in producers if joined[one]) for producers in self._edges.true]
+
+    @cached_property
+    def needs(self) -> list[tuple[int, ...]]:
         """What a step, emitted with its loads, has to follow."""
         found = []
         for at, earlier in enumerate(self.before):
@@ -120,7 +136,8 @@ class StepGraph:
             found.append(tuple(sorted(own.union(*(self.before[load] for load in self.loads[at])))))
         return found
 
-    def _natural(self) -> list[int]:
+    @cached_property
+    def natural(self) -> list[int]:
         """The base order with loads right before their first reader."""
         order: list[int] = []
         placed: set[int] = set()
@@ -131,16 +148,30 @@ class StepGraph:
                 order += [*group, at]
         return order
 
-    def _rank(self) -> None:
-        """Steps by stage in their natural order, and each one's number there."""
-        self.by_stage: dict[int, list[int]] = {}
-        self.ranks = [0] * self.count
-        for at in self.natural:
-            mine = self.by_stage.setdefault(self.stages[at], [])
-            self.ranks[at] = len(mine)
-            mine.append(at)
+    @cached_property
+    def stages(self) -> list[int]:
+        """Of each step."""
+        return [step.stage for step in self._steps]
 
-    def _bound(self) -> float:
+    @cached_property
+    def by_stage(self) -> dict[int, list[int]]:
+        """Steps by stage in their natural order."""
+        found: dict[int, list[int]] = {}
+        for at in self.natural:
+            found.setdefault(self.stages[at], []).append(at)
+        return found
+
+    @cached_property
+    def ranks(self) -> list[int]:
+        """Of each step, its number in its stage."""
+        ranks = [0] * self.count
+        for mine in self.by_stage.values():
+            for rank, at in enumerate(mine):
+                ranks[at] = rank
+        return ranks
+
+    @cached_property
+    def bound(self) -> float:
         """Cycles of the busiest pipe or of the scalar unit, flags left out."""
         busy = [0.0] * (len(PIPES) + 1)
         for cost in self.costs:
@@ -162,24 +193,48 @@ class StepGraph:
         sizes = [max(1, end - start) for start, end in self.rooms]
         self.shares = [size / sizes[space] for size, space in zip(self.bytes, self.spaces, strict=True)]
 
-    def _count_users(self) -> None:
-        """Of each local buffer, how many steps use it, and all that come before its end; by memory, who uses it."""
-        self.users = [0] * len(self.names)
-        self.closing = [0] * len(self.names)
-        self.by_space: list[list[tuple[int, tuple[int, ...]]]] = [[] for _ in SPACES]
+    @cached_property
+    def users(self) -> list[int]:
+        """Of each local buffer, how many steps use it."""
+        users = [0] * len(self.names)
+        for numbers in self.uses:
+            for number in numbers:
+                users[number] += 1
+        return users
+
+    @cached_property
+    def closing(self) -> list[int]:
+        """Of each local buffer, all steps that come before its end, as bits."""
+        closing = [0] * len(self.names)
+        for at, numbers in enumerate(self.uses):
+            for number in numbers:
+                closing[number] |= self.ancestors[at] | 1 << at
+        return closing
+
+    @cached_property
+    def by_space(self) -> list[list[tuple[int, tuple[int, ...]]]]:
+        """By memory, the steps that use local buffers of it, in their natural order, and which ones."""
+        found: list[list[tuple[int, tuple[int, ...]]]] = [[] for _ in SPACES]
         for at in self.natural:
             mine: dict[int, list[int]] = {}
             for number in self.uses[at]:
-                self.users[number] += 1
-                self.closing[number] |= self.ancestors[at] | 1 << at
                 mine.setdefault(self.spaces[number], []).append(number)
             for space, numbers in mine.items():
-                self.by_space[space].append((at, tuple(numbers)))
-        self.scarce = [
+                found[space].append((at, tuple(numbers)))
+        return found
+
+    @cached_property
+    def scarce(self) -> list[tuple[int, ...]]:
+        """Of each step, the buffers in small memories that it and its loads use."""
+        return [
             tuple(n for one in (*self.loads[at], at) for n in self.uses[one] if self.spaces[n] in _SCARCE)
             for at in range(self.count)
         ]
-        self.peaks = [self._peak(users) for users in self.by_space]
+
+    @cached_property
+    def peaks(self) -> list[int]:
+        """By memory, most bytes of local buffers that are alive together in the natural order."""
+        return [self._peak(users) for users in self.by_space]
 
     def closers(self, number: int) -> list[int]:
         """The steps that come before the end of a local buffer, its users among them."""
@@ -189,7 +244,6 @@ class StepGraph:
         return self._closers[number]
 
     def _peak(self, steps: Sequence[tuple[int, tuple[int, ...]]]) -> int:
-        """Most bytes of a memory that are alive together in the natural order."""
         left = list(self.users)
         live = peak = 0
         for _, numbers in steps:
