@@ -20,6 +20,7 @@ from unittest import mock
 import _ascend
 import _mutants
 import _plan_mutants
+import _rare_steps
 import ablation
 import numpy as np
 
@@ -208,7 +209,8 @@ def problems() -> tuple[Problem, ...]:
     """Plans that together reach the kernel's lines: pairs of heads, packed sequences, the vector form, spills, launches, KDA."""
     first, chip = _plan_mutants.problem(), _ascend.chip(CHIP)
     packed, small = _ascend.Heads("gdn", 90, 1, 3, 32, 48, 2, 3), _ascend.Heads("gdn", 80, 1, 2)
-    found = [Problem(plans.to_bytes(first.plan), first.arrays, 1)]
+    code, rare = _rare_steps.plan()
+    found = [Problem(plans.to_bytes(first.plan), first.arrays, 1), Problem(code, _plan_mutants.drawn(rare), 1)]
     for heads in (packed, _ascend.Heads("gdn", 70, 1, 1)):  # the second one in pieces of columns
         found.append(Problem(plans.to_bytes(_ascend.plan_of(heads, chip)), _plan_mutants.drawn(heads), chip.ai_cores))
     for mechanism in _ascend.NAMES:
