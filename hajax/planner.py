@@ -9,7 +9,7 @@ from hajax.mechanisms import Mechanism
 from hajax.plans import Fused, Packed, Plan, Shape, from_json, packed, to_json, verify
 from hajax.targets import CpuTarget, NpuTarget
 
-VERSION = 5
+VERSION = 6
 Target = CpuTarget | NpuTarget
 
 
