@@ -86,7 +86,7 @@ def drawn(heads: _ascend.Heads) -> dict[str, np.ndarray]:
     arrays["value"] = random.normal(size=arrays["value"].shape).astype(np.float16)
     decay, beta = -random.uniform(0, 0.1, arrays["log_decay"].shape), random.uniform(0.2, 1, arrays["beta"].shape)
     decay[:, 40::50] = -1e5  # what clamps are for; some heads keep their states to the end
-    decay[:, :, 0::3] = -0.01
+    decay[:, :, 0::3] = -0.02 * random.uniform(0, 1, decay[:, :, 0::3].shape)  # no two chunks alike
     beta[:, 9::25] = 0
     arrays["log_decay"], arrays["beta"] = decay.astype(np.float32), beta.astype(np.float32)
     arrays["state_in"] = random.normal(size=arrays["state_in"].shape).astype(np.float32)
