@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <random>
 #include <stdexcept>
 #include <string>
@@ -18,8 +19,9 @@ namespace {
 
 using namespace hajax::search;
 
-constexpr double kHot = 60.0, kCold = 1.0;  // cycles by which an order may be worse and still be taken, about
+constexpr double kHot = 600.0, kCold = 1.0;  // cycles by which an order may be worse and still be taken, about
 constexpr int kCheckTime = 64;              // evaluations between two looks at the time
+constexpr double kChains = 0.5;             // of the moves of steps
 constexpr double kReplaced = 0.1;           // of the moves: buffers that get another address
 constexpr int kIterations = 8;              // of the final figure
 
@@ -91,17 +93,51 @@ class Annealer {
 
   // Some steps somewhere else, their buffers at other addresses where they have to be.
   bool reorder() {
+    moved_ = order_;
+    if (!(uniform() < kChains ? move_chain() : move_run())) return false;
+    placement_.live_in(moved_);
+    return placement_.repair(chain_.data(), static_cast<int>(chain_.size()), &random_);
+  }
+
+  // Near by more often than far.
+  int reach() {
+    const double far = uniform();
+    return far < 0.5 ? 8 : far < 0.8 ? 40 : 400;
+  }
+
+  // A step goes ahead of others, with what it depends on among them, or behind others with what depends on it.
+  bool move_chain() {
+    const int steps = problem_.count(), from = below(steps), by = 1 + below(reach());
+    const bool ahead = below(2) != 0;
+    const int to = ahead ? std::max(from - by, 0) : std::min(from + by, steps - 1);
+    if (to == from) return false;
+    chosen_.assign(problem_.steps.size(), 0);
+    chosen_[static_cast<size_t>(order_[from])] = 1;
+    for (int place = from; place != to; place += ahead ? -1 : 1) {
+      const Step& step = problem_.steps[order_[place]];
+      if (!chosen_[static_cast<size_t>(order_[place])]) continue;
+      for (int one : ahead ? step.before : step.after) chosen_[static_cast<size_t>(one)] = 1;
+    }
+    const auto first = moved_.begin() + std::min(from, to), end = moved_.begin() + std::max(from, to) + 1;
+    const auto is_chosen = [this](int step) { return chosen_[static_cast<size_t>(step)] != 0; };
+    chain_.clear();
+    std::copy_if(first, end, std::back_inserter(chain_), is_chosen);
+    std::stable_partition(first, end, [&](int step) { return is_chosen(step) == ahead; });
+    return true;
+  }
+
+  // A run of steps, mostly one, to another place.
+  bool move_run() {
     Move move{};
     if (!draw(&move)) return false;
-    moved_ = order_;
     const auto first = moved_.begin() + move.from, end = first + move.length;
+    chain_.assign(first, end);
     if (move.by > 0) {
       std::rotate(first, end, end + move.by);
     } else {
       std::rotate(first + move.by, first, end);
     }
-    placement_.live_in(moved_);
-    return placement_.repair(&moved_[static_cast<size_t>(move.from + move.by)], move.length, &random_);
+    return true;
   }
 
   void take(const std::vector<int>& order) {
@@ -109,7 +145,7 @@ class Annealer {
     for (int at = 0; at < problem_.count(); ++at) places_[order_[at]] = at;
   }
 
-  // A run of steps, mostly one, and how far it goes: near by more often than far. False: it cannot go anywhere.
+  // False: it cannot go anywhere.
   bool draw(Move* move) {
     const int steps = problem_.count();
     const double kind = uniform();
@@ -126,9 +162,7 @@ class Annealer {
         if (places_[one] >= end) most = std::min(most, places_[one] - 1);
       }
     }
-    const double far = uniform();
-    const int reach = far < 0.5 ? 8 : far < 0.8 ? 40 : 400;
-    const int low = std::max(least - move->from, -reach), high = std::min(most - end + 1, reach);
+    const int most_by = reach(), low = std::max(least - move->from, -most_by), high = std::min(most - end + 1, most_by);
     if (low >= high) return false;
     move->by = low + below(high - low + 1);
     return move->by != 0;
@@ -138,7 +172,8 @@ class Annealer {
   Period period_;
   Placement placement_;
   std::mt19937 random_;
-  std::vector<int> order_, moved_, places_;
+  std::vector<int> order_, moved_, places_, chain_;
+  std::vector<char> chosen_;
   std::vector<long> kept_;
   double cycles_ = 0.0;
 };
