@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from family import MEMBERS, inputs_of, recurrence
 
-from hajax.graph import Graph, Operator, Tensor, Term, build, evaluate, stages
+from hajax.graph import Graph, Operator, Products, Tensor, Term, build, evaluate, stages
 from hajax.mechanisms import GATED_DELTA_RULE, KDA
 from hajax.passes.order import IN_PLACE, live_footprint, order, peak_bytes, sharing_products, state_versions
 from hajax.passes.rewrite import HAJAX_RULES, HANPU_RULES, rewrite
