@@ -19,11 +19,11 @@ namespace {
 
 using namespace hajax::search;
 
-constexpr double kHot = 600.0, kCold = 1.0;  // cycles by which an order may be worse and still be taken, about
-constexpr int kCheckTime = 64;               // evaluations between two looks at the time
-constexpr double kChains = 0.5;              // of the moves of steps
-constexpr double kReplaced = 0.1;            // of the moves: buffers that get another address
-constexpr int kIterations = 8;               // of the final figure
+constexpr double kHot = 1000.0, kCold = 1.0;  // cycles by which an order may be worse and still be taken, about
+constexpr int kCheckTime = 64;                // evaluations between two looks at the time
+constexpr double kChains = 0.4;               // of the moves of steps
+constexpr double kReplaced = 0.1;             // of the moves: buffers that get another address
+constexpr int kIterations = 8;                // of the final figure
 
 struct Move {
   int from, length, by;
