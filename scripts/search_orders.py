@@ -62,7 +62,6 @@ class Problem:
     name: str
     digest: str
     loads: float  # cycles of a scalar load
-    names: tuple[str, ...]  # of its buffers
     text: str
     known: KnownOrder | None
 
@@ -91,14 +90,13 @@ def problems(some: Sequence[Case], only: str) -> list[Problem]:
     """Each program once, by listening to the planner while it plans these cases."""
     every: dict[str, Problem] = {}
     found: dict[str, Problem] = {}  # of the case at hand
-    now: list[tuple[str, NpuTarget]] = []
+    now = ""  # what the case at hand is called
 
     def listening(
         program: Program, dims: Dims, target: NpuTarget, searches: int = 1, *, carried: bool = False
     ) -> tuple[Program, Note]:
         base = replace(program, body=unpipelined(program.body))
-        name, _ = now[0]
-        its = f"{name}, {program.heads} head{'s' * (program.heads > 1)} of {program.columns} columns, {len(base.body)} steps"
+        its = f"{now}, {program.heads} head{'s' * (program.heads > 1)} of {program.columns} columns, {len(base.body)} steps"
         for loads in (target.scalar_load_cycles, 0.0) if only in its else ():
             chip = replace(target, scalar_load_cycles=loads)
             graph = StepGraph(base, dims, chip)
@@ -108,13 +106,13 @@ def problems(some: Sequence[Case], only: str) -> list[Problem]:
             known = known_order(base, graph, chip, carried)
             start = (known.order, known.addresses) if known is not None else _greedy(program, base, dims, chip)
             text = problem_text(base, graph, dims, chip, carried, *start)
-            found[f"{key}.{loads:g}"] = Problem(its, key, loads, tuple(graph.names), text, known)
+            found[f"{key}.{loads:g}"] = Problem(its, key, loads, text, known)
         return pipeline(program, dims, target, 1, carried=carried)
 
     ascend.pipeline = listening  # type: ignore[assignment]
     for case in track(some, "planning", transient=True):
         target = npu.load(case.chip)
-        now[:] = [(f"{case.schedule} {case.mechanism.name} {case.dim} {case.chip}", target)]
+        now = f"{case.schedule} {case.mechanism.name} {case.dim} {case.chip}"
         key_heads, value_heads = case.heads
         shape = Shape(1, case.tokens, 1, key_heads, value_heads, case.dim, case.dim, "float16", "float16")
         found.clear()
@@ -122,7 +120,7 @@ def problems(some: Sequence[Case], only: str) -> list[Problem]:
             ASCEND[case.schedule](case.mechanism, shape, target, 0)
             every.update(found)
         except ValueError as error:  # some do not fit some chips
-            print(f"{now[0][0]}: {error}", file=sys.stderr)
+            print(f"{now}: {error}", file=sys.stderr)
     return list(every.values())
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from hajax.passes.carry import ITERATIONS, unrolled
-from hajax.passes.dependencies import Area, areas
+from hajax.passes.dependencies import areas
 from hajax.passes.step_cost import mask_cycles
 from hajax.passes.step_graph import StepGraph
-from hajax.passes.sync import is_many
+from hajax.passes.sync import flipped, is_many
 from hajax.plans.footprint import Dims
 from hajax.plans.program import Program
 from hajax.targets import NpuTarget
@@ -52,17 +52,8 @@ def _latest(graph: StepGraph, at: int) -> list[int]:
 def _earlier(base: Program, graph: StepGraph, dims: Dims) -> list[list[tuple[int, int]]]:
     """Of each step, what it has to follow of earlier iterations: (iterations back, step). Local buffers have no address yet."""
     local = set(graph.names)
-    versions = {buffer.name: buffer.versions for buffer in base.buffers}
-    touched = areas(base.body, base, dims)
-
-    def flipped(odd: int) -> list[list[Area]]:
-        return [
-            [((name, version ^ odd if versions[name] == 2 else version), blocks, write) for (name, version), blocks, write in step
-             if name not in local]
-            for step in touched
-        ]  # fmt: skip
-
-    found = unrolled(flipped(0), flipped(1))
+    touched = [[area for area in step if area[0][0] not in local] for step in areas(base.body, base, dims)]
+    found = unrolled(touched, flipped(touched, base))
     earlier: list[list[tuple[int, int]]] = [[] for _ in base.body]
     for iteration in (ITERATIONS - 1, ITERATIONS):  # an even and an odd one
         for at, mine in enumerate(earlier):

@@ -98,7 +98,7 @@ def _carried(program: Program, dims: Dims, target: NpuTarget, ids: int) -> _Flow
     """The body for iterations without a barrier between them; None where the event ids do not suffice."""
     steps = program.body
     touched = areas(steps, program, dims)
-    found = unrolled(touched, _flipped(touched, program), _addresses(program))
+    found = unrolled(touched, flipped(touched, program), _addresses(program))
     once = Edges(found.true[: len(steps)], found.other[: len(steps)])
     code = _code(steps, within(found, len(steps)), target)
     flowing = carry(code, needs_of(code.pipes, [is_many(step, target) for step in steps], found), ids)
@@ -145,7 +145,7 @@ def _addresses(program: Program) -> dict[Place, tuple[str, int]]:
     return found
 
 
-def _flipped(found: Sequence[Sequence[Area]], program: Program) -> list[list[Area]]:
+def flipped(found: Sequence[Sequence[Area]], program: Program) -> list[list[Area]]:
     """The same areas one iteration later: of alternating buffers, the other version."""
     versions = {buffer.name: buffer.versions for buffer in program.buffers}
     return [
