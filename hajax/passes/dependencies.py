@@ -13,11 +13,12 @@ import numpy as np
 from hajax.passes.block_masks import block_masks
 from hajax.passes.pieces import Access, grouped, pieces_of
 from hajax.plans.footprint import UNIT, VECTOR, Dims
-from hajax.plans.program import LOAD, STATE, Buffer, Program, Step
+from hajax.plans.program import LOAD, STATE, Program, Step
 
 Place = tuple[str, int]  # a buffer and its version, or a memory and 0
 Area = tuple[Place, int, bool]  # a place, its blocks as bits, written
 Section = Literal["setup", "body", "finish"]
+_DENSE = 1 << 24  # numbers, for which a mark each is not too much
 Definition = tuple[int, int]  # who wrote a piece: (step of the lowered body, chunk); (-1, ...) for the other sections
 
 
@@ -37,31 +38,38 @@ class Edges:
     other: tuple[tuple[int, ...], ...]
 
 
-def version(buffer: Buffer, step: Step, section: Section) -> int:
+def _second(step: Step, section: Section) -> int:
     """Which version of an alternating buffer a step uses, told by how many chunks lie between it and the last stage's.
 
     Setup works on the first chunk, or with `last` on what odd chunks use; finish works on one chunk, whichever that is.
     """
-    if buffer.versions != 2 or section == "finish":
-        return 0
-    return int(step.last) if section == "setup" else step.stage & 1
+    match section:
+        case "finish":
+            return 0
+        case "setup":
+            return int(step.last)
+    return step.stage & 1
 
 
 def areas(steps: Sequence[Step], program: Program, dims: Dims, section: Section = "body") -> list[list[Area]]:
     """What each of these steps touches, by buffer and version as they are within one iteration of a body."""
-    named = {buffer.name: buffer for buffer in program.buffers}
+    # By name: its blocks, its bytes, and the places of its versions, which are one where it has no second.
+    named = {b.name: (-(-b.bytes // UNIT), b.bytes, ((b.name, 0), (b.name, b.versions - 1))) for b in program.buffers}
     found = []
     for step in steps:
         touched: list[Area] = []
         lanes = program.masks[step.index] if step.opcode in VECTOR else (0, 0)
+        second = _second(step, section)
         for name, blocks, write in block_masks(step, dims, lanes):
-            buffer = _named(named, name, step)
-            if blocks.bit_length() * UNIT > -(-buffer.bytes // UNIT) * UNIT:
+            if name not in named:
+                raise ValueError(f"step {step.label or step.opcode!r}: expected one of the program's buffers, got {name!r}")
+            most, size, places = named[name]
+            if blocks.bit_length() > most:
                 raise ValueError(
-                    f"step {step.label or step.opcode!r}: expected bytes of {name} within 0 .. {buffer.bytes}, "
+                    f"step {step.label or step.opcode!r}: expected bytes of {name} within 0 .. {size}, "
                     f"got some up to {blocks.bit_length() * UNIT}"
                 )
-            touched.append(((name, version(buffer, step, section)), blocks, write))
+            touched.append((places[second], blocks, write))
         found.append(touched)
     return found
 
@@ -107,18 +115,21 @@ def edges(touched: Sequence[Touches], addresses: Mapping[Place, tuple[str, int]]
         alike = (pieces[later] == pieces[earlier]) & (steps[later] != steps[earlier])
         return steps[later[alike]] * count + steps[earlier[alike]]
 
-    true = pairs(number[~written], before[~written])
-    other = np.concatenate((pairs(number[written], before[written]), pairs(following[~written], number[~written])))
-    both = _distinct(np.concatenate((true << 1, other << 1 | 1)), 1)  # a pair that is both kinds comes as a true one
-    kinds = [np.divmod(both[both & 1 == kind] >> 1, max(1, count)) for kind in (0, 1)]
-    return Edges(*(tuple(grouped(later, earlier, count)) for later, earlier in kinds))
+    true = _distinct(pairs(number[~written], before[~written]), count**2)
+    anti = pairs(following[~written], number[~written])
+    other = _distinct(np.concatenate((pairs(number[written], before[written]), anti)), count**2, true)
+    return Edges(*(tuple(grouped(*np.divmod(kind, max(1, count)), count)) for kind in (true, other)))
 
 
-def _distinct(numbers: np.ndarray, ignored: int = 0) -> np.ndarray:
-    """Sorted; of numbers that are alike but for so many low bits, the smallest."""
-    numbers = np.sort(numbers)
-    high = numbers >> ignored
-    return numbers[np.concatenate(([True], high[1:] != high[:-1]))] if len(numbers) else numbers
+def _distinct(numbers: np.ndarray, behind: int, without: np.ndarray | None = None) -> np.ndarray:
+    """Sorted, each once, those of `without` left out; all are below `behind`. Marking them in a row is quicker than sorting."""
+    if behind > _DENSE:
+        return np.unique(numbers) if without is None else np.setdiff1d(numbers, without)
+    seen = np.zeros(behind, bool)
+    seen[numbers] = True
+    if without is not None:
+        seen[without] = False
+    return np.flatnonzero(seen)
 
 
 def _by_piece(touched: Sequence[Touches], addresses: Mapping[Place, tuple[str, int]] | None) -> np.ndarray:
@@ -141,7 +152,9 @@ def _by_piece(touched: Sequence[Touches], addresses: Mapping[Place, tuple[str, i
     many = sizes[which >> 1]
     first = (np.cumsum(sizes) - sizes)[which >> 1] - (np.cumsum(many) - many)
     piece = np.array(list(itertools.chain(*pieces)), np.int64)[np.arange(many.sum()) + np.repeat(first, many)]
-    return _distinct(piece * 2 * len(touched) + np.repeat(2 * steps + (which & 1), many))
+    return _distinct(
+        piece * 2 * len(touched) + np.repeat(2 * steps + (which & 1), many), 2 * len(touched) * (piece.max(initial=0) + 1)
+    )
 
 
 def unpipelined(body: Sequence[Step]) -> tuple[Step, ...]:
@@ -149,11 +162,14 @@ def unpipelined(body: Sequence[Step]) -> tuple[Step, ...]:
     return tuple(sorted(body, key=lambda step: -step.stage))
 
 
-def require_versions(body: Sequence[Step], program: Program, dims: Dims) -> None:
-    """Raises ValueError when a chunk's first stage would overwrite what the last stage of the chunk before still uses."""
+def require_versions(program: Program, touched: Sequence[Sequence[Area]]) -> None:
+    """Raises ValueError when a chunk's first stage would overwrite what the last stage of the chunk before still uses.
+
+    touched: what the steps of the body touch.
+    """
     used: dict[tuple[str, int, bool], int] = {}
-    for step, touched in zip(body, areas(body, program, dims), strict=True):
-        for (name, _), blocks, write in touched:
+    for step, its in zip(program.body, touched, strict=True):
+        for (name, _), blocks, write in its:
             used[name, step.stage, write] = used.get((name, step.stage, write), 0) | blocks
     for buffer in program.buffers:
         for written in (LOAD, STATE) if buffer.versions == 1 else ():
@@ -193,12 +209,6 @@ def check_dataflow(program: Program, dims: Dims, lowered: Sequence[Step] | None 
                     f"{who} of chunk {key[1]} of {chunks}: expected to read what {_tell(original, wanted[key])} wrote, "
                     f"got {_tell(original, got.get(key, []))}"
                 )
-
-
-def _named(named: dict[str, Buffer], name: str, step: Step) -> Buffer:
-    if name not in named:
-        raise ValueError(f"step {step.label or step.opcode!r}: expected one of the program's buffers, got {name!r}")
-    return named[name]
 
 
 def _match(original: Sequence[Step], order: Sequence[Step]) -> list[int]:

@@ -36,11 +36,11 @@ def pipeline(
     """
     if not 1 <= searches <= len(_TASTES):
         raise ValueError(f"searches: expected 1 to {len(_TASTES)}, got {searches}")
-    require_versions(program.body, program, dims)
     base = dataclasses.replace(program, body=unpipelined(program.body))
     if not base.body:
         return base, Note("pipeline", "nothing to order", "", "")
     graph = StepGraph(base, dims, target)
+    require_versions(base, graph.areas)
     if known and (one := known_order(base, graph, target, carried)) is not None:
         note = Note(
             "pipeline",

@@ -30,8 +30,10 @@ class StepGraph:
         self.depth = target.queue_depth
         self.issue = target.issue_cycles + target.argument_cycles
         self.costs: list[StepCost] = step_costs(base.body, dims, target)
-        every = touches(of_program(base, dims))
-        touched = every[len(base.setup) : len(base.setup) + self.count]
+        found, body = of_program(base, dims), slice(len(base.setup), len(base.setup) + self.count)
+        self.areas = found[body]
+        every = touches(found)
+        touched = every[body]
         self._edges = edges(touched)
         self.before = [tuple(sorted((*a, *b))) for a, b in zip(self._edges.true, self._edges.other, strict=True)]
         self._place(base, lifetimes(base, dims, every), target)

@@ -1,6 +1,9 @@
 """What a step's fields may hold on the chip: operands in their memories, aligned, counts and strides within their limits."""
 
+import functools
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import NoReturn
 
 from hajax import abi
 from hajax.plans.footprint import UNIT, VECTOR, Access, Dims, footprint, operand_spaces
@@ -19,31 +22,70 @@ _CONSTANTS, _WORKSPACE = ("constant_to_l1", "constant_to_ub"), ("workspace_to_l1
 def require(holds: bool, field: str, expected: object, got: object) -> None:
     """Raises ValueError when it does not hold."""
     if not holds:
-        raise ValueError(f"plan.{field}: expected {expected}, got {got!r}")
+        refuse(field, expected, got)
 
 
-def alignment() -> dict[str, int]:
+def refuse(field: str, expected: object, got: object) -> NoReturn:
+    """Raises ValueError."""
+    raise ValueError(f"plan.{field}: expected {expected}, got {got!r}")
+
+
+@functools.cache
+def alignment() -> Mapping[str, int]:
     """Bytes of which each memory's operands start at multiples."""
-    return {str(row[1]): int(row[2]) for row in abi.rows("spaces")}
+    return MappingProxyType({str(row[1]): int(row[2]) for row in abi.rows("spaces")})
+
+
+@functools.cache
+def _operand_alignment() -> Mapping[str, int]:
+    """The same for operands of steps."""
+    return MappingProxyType({**alignment(), "L0C": _FRACTAL})
 
 
 def verify_step(
     step: Step, program: Program, buffers: Mapping[str, Buffer], programs: Programs, shape: Shape, section: str, where: str
 ) -> tuple[Access, ...]:
     """What the step touches. Raises ValueError naming the field, what it must be and what it is."""
-    require(step.opcode in abi.names("opcodes"), f"{where}.opcode", "a name of opcodes.def", step.opcode)
-    bytes_fit = len(step.p) == 8 and all(0 <= number <= 255 for number in (step.count, step.index, *step.p))
-    require(bytes_fit, f"{where}.p", "numbers from 0 to 255 in p, count and index", (step.count, step.index, step.p))
-    require(0 <= step.size <= 0xFFFF, f"{where}.size", "from 0 to 65535", step.size)
-    require(0 <= step.stage < program.stages, f"{where}.stage", f"from 0 to {program.stages - 1}", step.stage)
-    marks = section != "finish" or not (step.first or step.last)
-    require(marks, f"{where}.first, .last", "marks that mean something in this section", (step.first, step.last))
-    waits, sets = len(step.waits), len(step.sets)
-    require(waits <= 2 and sets <= 2, f"{where}.waits, .sets", "at most 2 each", (waits, sets))
+    _verify_fields(step, program, section, where)
     _verify_operands(step, program, buffers, where)
-    if step.opcode in VECTOR:
+    vector = step.opcode in VECTOR
+    if vector:
         _verify_vector(step, program, where)
-    elif step.opcode in ("load_a", "load_b"):
+    elif step.opcode != "sync":
+        _verify_move(step, program, programs, shape, section, where)
+    accesses = footprint(step, Dims(programs.chunk, shape.key_dim))
+    for access in accesses:
+        size = buffers[access.buffer].bytes
+        if not 0 <= access.start < access.end <= size:
+            refuse(where, f"bytes within the {size} of {access.buffer}", (access.start, access.end))
+    if vector:
+        _verify_overlap(step, program.masks[step.index], accesses, where)
+    return accesses
+
+
+def _verify_fields(step: Step, program: Program, section: str, where: str) -> None:
+    """What holds of every step. Texts are made where they are needed only: a plan has hundreds of steps."""
+    waits, sets = len(step.waits), len(step.sets)
+    numbers = (step.count, step.index, *step.p)
+    if step.opcode not in abi.names("opcodes"):
+        refuse(f"{where}.opcode", "a name of opcodes.def", step.opcode)
+    if len(step.p) != 8 or min(numbers) < 0 or max(numbers) > 255:
+        refuse(f"{where}.p", "numbers from 0 to 255 in p, count and index", (step.count, step.index, step.p))
+    if not 0 <= step.size <= 0xFFFF:
+        refuse(f"{where}.size", "from 0 to 65535", step.size)
+    if not 0 <= step.constant < 2**15:
+        refuse(f"{where}.constant", "from 0 to 32767", step.constant)
+    if not 0 <= step.stage < program.stages:
+        refuse(f"{where}.stage", f"from 0 to {program.stages - 1}", step.stage)
+    if section == "finish" and (step.first or step.last):
+        refuse(f"{where}.first, .last", "marks that mean something in this section", (step.first, step.last))
+    if waits > 2 or sets > 2:
+        refuse(f"{where}.waits, .sets", "at most 2 each", (waits, sets))
+
+
+def _verify_move(step: Step, program: Program, programs: Programs, shape: Shape, section: str, where: str) -> None:
+    """A product, or a step that moves data."""
+    if step.opcode in ("load_a", "load_b"):
         require(step.count >= 1 and 1 <= step.size <= 255, f"{where}.size", "1 to 255 fractals in a group", step.size)
         apart = step.count == 1 or step.p[3] >= step.size
         require(apart, f"{where}.p[3]", f"at least the {step.size} fractals of a group", step.p[3])
@@ -52,7 +94,7 @@ def verify_step(
         require(sizes, f"{where}.p", "at least one product of at least one block each way", (step.count, step.p[:3]))
     elif step.opcode in _TENSOR_STEPS:
         _verify_tensor(step, program, shape, section, where)
-    elif step.opcode != "sync":
+    else:
         require(step.size >= 1 and step.count >= 1, f"{where}.size", "count and size of at least 1", (step.count, step.size))
     if step.opcode in _CONSTANTS:
         behind = (step.constant + step.size) * UNIT
@@ -61,41 +103,40 @@ def verify_step(
         behind, slot = (step.constant + step.size) * UNIT, programs.workspace_slot_bytes
         require(behind <= slot, f"{where}.constant", f"within the {slot} bytes of a workspace slot", behind)
         require(step.p[1] < program.heads, f"{where}.p[1]", f"a head below {program.heads}", step.p[1])
-    require(0 <= step.constant < 2**15, f"{where}.constant", "from 0 to 32767", step.constant)
-    accesses = footprint(step, Dims(programs.chunk, shape.key_dim))
-    for access in accesses:
-        size = buffers[access.buffer].bytes
-        inside = 0 <= access.start < access.end <= size
-        require(inside, where, f"bytes within the {size} of {access.buffer}", (access.start, access.end))
-    if step.opcode in VECTOR:
-        _verify_overlap(step, program.masks[step.index], accesses, where)
-    return accesses
 
 
 def _verify_operands(step: Step, program: Program, buffers: Mapping[str, Buffer], where: str) -> None:
     """Each operand there, in its memory, aligned."""
-    aligned = alignment() | {"L0C": _FRACTAL}
+    aligned = _operand_alignment()
     named = zip(("dst", "src0", "src1"), (step.dst, step.src0, step.src1), operand_spaces(step.opcode), strict=True)
     for name, operand, space in named:
-        require((operand is not None) == bool(space), f"{where}.{name}", f"a place in {space}" if space else "none", operand)
         if operand is None:
+            if space:
+                refuse(f"{where}.{name}", f"a place in {space}", operand)
             continue
+        if not space:
+            refuse(f"{where}.{name}", "none", operand)
         buffer = buffers.get(operand.buffer)
         if buffer is None or buffer.space != space:
             raise ValueError(f"plan.{where}.{name}: expected a buffer of {space}, got {operand.buffer!r}")
         start = (buffer.address or 0) + operand.offset
-        require(start % aligned[space] == 0, f"{where}.{name}", f"an address that is a multiple of {aligned[space]}", start)
+        if start % aligned[space]:
+            refuse(f"{where}.{name}", f"an address that is a multiple of {aligned[space]}", start)
         slot = program.slot_bytes.get(space, 0) if buffer.versions == 2 else 0
-        require(slot % aligned[space] == 0, f"{where}.{name}", f"slot_bytes that are a multiple of {aligned[space]}", slot)
+        if slot % aligned[space]:
+            refuse(f"{where}.{name}", f"slot_bytes that are a multiple of {aligned[space]}", slot)
 
 
 def _verify_vector(step: Step, program: Program, where: str) -> None:
     lanes = VECTOR[step.opcode]
-    require(1 <= step.size <= 255, f"{where}.size", "1 to 255 repeats", step.size)
-    require(step.index < len(program.masks), f"{where}.index", f"a mask below {len(program.masks)}", step.index)
-    if lanes.count == 64:
-        require(program.masks[step.index][0] > 0, f"{where}.index", "a mask with one of 64 lanes on", program.masks[step.index])
-    require(step.p[6] < len(program.scalars), f"{where}.p[6]", f"a scalar below {len(program.scalars)}", step.p[6])
+    if not 1 <= step.size <= 255:
+        refuse(f"{where}.size", "1 to 255 repeats", step.size)
+    if step.index >= len(program.masks):
+        refuse(f"{where}.index", f"a mask below {len(program.masks)}", step.index)
+    if lanes.count == 64 and program.masks[step.index][0] <= 0:
+        refuse(f"{where}.index", "a mask with one of 64 lanes on", program.masks[step.index])
+    if step.p[6] >= len(program.scalars):
+        refuse(f"{where}.p[6]", f"a scalar below {len(program.scalars)}", step.p[6])
 
 
 def _verify_overlap(step: Step, mask: tuple[int, int], accesses: Sequence[Access], where: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hajax import conformance
 from hajax.lowering import cube_per_channel
 from hajax.lowering.assembler import Constants, Dims
-from hajax.passes.dependencies import require_versions
+from hajax.passes.dependencies import areas, require_versions
 from hajax.passes.place_buffers import place_buffers
 from hajax.passes.step_cost import PIPES, step_cost
 from hajax.plans import footprint, interpret
@@ -141,7 +141,7 @@ def test_without_a_correction(gates):
 def test_fits_the_chip(heads):
     target = npu.load("ascend310p1")
     program = cube_per_channel.build(Dims(64, 128, 128, heads, False), Constants())
-    require_versions(program.body, program, SIZES)
+    require_versions(program, areas(program.body, program, SIZES))
     placed, _ = place_buffers(program, SIZES, target)
     assert all(buffer.address is not None for buffer in placed.buffers)
 

@@ -21,7 +21,8 @@ def read(stage=STATE, offset=0, size=16, to=0):
 
 
 def need_versions(body, buffers, dims):
-    require_versions(body, program_of(body, buffers), dims)
+    program = program_of(body, buffers)
+    require_versions(program, areas(body, program, dims))
 
 
 def edges_of(steps, buffers):
