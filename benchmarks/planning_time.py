@@ -36,6 +36,7 @@ _MAKERS = (
     "hajax.schedules",
     "hajax.lowering",
     "hajax.passes",
+    "hajax.plans.block_masks",
     "hajax.plans.footprint",
     "hajax.plans.verify_",
     "hajax.graph",

@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
-from hajax.passes.block_masks import block_masks
-from hajax.passes.pieces import Access, grouped, pieces_of
+from hajax.plans.block_masks import block_masks
 from hajax.plans.footprint import UNIT, VECTOR, Dims
+from hajax.plans.pieces import Access, grouped, pieces_of
 from hajax.plans.program import LOAD, STATE, Program, Step
 
 Place = tuple[str, int]  # a buffer and its version, or a memory and 0

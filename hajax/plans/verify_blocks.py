@@ -1,115 +1,14 @@
-"""Exactly which blocks of 32 bytes a step touches: footprints without the gaps that strides and masks leave."""
+"""Which blocks of 32 bytes the repeats of a vector step touch, and whether they meet."""
 
 import functools
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hajax.plans.footprint import UNIT, VECTOR, Dims, footprint, groups, products, wide
-from hajax.plans.program import Operand, Program, Step
+from hajax.plans.footprint import VECTOR
+from hajax.plans.program import Step
 
 Blocks = np.ndarray[Any, np.dtype[np.int64]]
-_HALF, _FULL = 16, 32  # blocks of a fractal of fp16 and of fp32
-
-
-@dataclass(frozen=True, slots=True)
-class Touch:
-    """Blocks of a buffer, counted from its start, sorted; a slice where they follow one another."""
-
-    buffer: str
-    blocks: slice | Blocks
-    write: bool
-
-    def numbers(self) -> Blocks:
-        """The blocks, one by one."""
-        return np.arange(self.blocks.start, self.blocks.stop) if isinstance(self.blocks, slice) else self.blocks
-
-
-def touches(step: Step, program: Program, dims: Dims) -> tuple[Touch, ...]:
-    """What a step touches, reads before writes, as `footprint` orders them."""
-    start = step.dst.offset % UNIT if step.dst is not None else 0
-    mask = program.masks[step.index] if step.opcode in VECTOR else (0, 0)
-    exact = _of_kind(step.opcode, step.count, step.index, step.size, step.p, start, mask)
-    accesses, found = footprint(step, dims), []
-    assert exact is None or len(exact) == len(accesses), f"{step.opcode}: footprint and blocks name other accesses"
-    for which, access in enumerate(accesses):
-        first, behind = access.start // UNIT, -(-access.end // UNIT)
-        if exact is not None:
-            blocks = exact[which]
-            moved = slice(first + blocks.start, first + blocks.stop) if isinstance(blocks, slice) else blocks + first
-            found.append(Touch(access.buffer, moved, access.write))
-        else:
-            found.append(Touch(access.buffer, slice(first, behind), access.write))
-    return tuple(found)
-
-
-@functools.lru_cache(maxsize=4096)  # many steps, fewer kinds of them
-def _of_kind(
-    opcode: str, count: int, index: int, size: int, p: tuple[int, ...], start: int, mask: tuple[int, int]
-) -> tuple[slice | Blocks, ...] | None:
-    """Of each access of such a step, its blocks from the operand's start on; None: all of the footprint.
-
-    start: dst's first byte within its first block.
-    """
-    step = Step(opcode, Operand("", start), count=count, index=index, size=size, p=p)
-    exact = _vector(step, mask) if opcode in VECTOR else _moved(step)
-    return None if exact is None else tuple(_sorted(blocks) for blocks in exact)
-
-
-def _sorted(blocks: Blocks) -> slice | Blocks:
-    """Each block once."""
-    low, high = int(blocks.min()), int(blocks.max())
-    seen = np.zeros(high - low + 1, bool)
-    seen[blocks - low] = True
-    return slice(low, high + 1) if seen.all() else np.flatnonzero(seen) + low
-
-
-def _grid(*axes: tuple[int, int]) -> Blocks:
-    """Sums of one member of each arithmetic series (count, distance)."""
-    found = np.zeros(1, np.int64)
-    for count, distance in axes:
-        found = (found[:, None] + np.arange(count, dtype=np.int64) * distance).ravel()
-    return found
-
-
-def _moved(step: Step) -> list[Blocks] | None:
-    """Relative to each operand's start; None: all of the footprint."""
-    match step.opcode:
-        case "load_a" | "load_b":
-            source = np.add.outer(np.array(groups(step), np.int64) * _HALF, _grid((step.size, step.p[0] * _HALF), (_HALF, 1)))
-            target = _grid((step.count, step.p[3] * _HALF), (step.size * _HALF, 1))
-            return [source.ravel(), target] * (2 if wide(step.p, 5) else 1)  # low parts, if there are any, lie alike
-        case "l1_to_ub" | "ub_to_l1":
-            return [_grid((step.count, step.size + wide(step.p, at)), (step.size, 1)) for at in (0, 2)]
-        case "c_to_ub32" | "c_to_ub16" | "ub_to_c32":
-            written = _HALF if step.opcode == "c_to_ub16" else _FULL
-            pairs = ((step.p[0], _FULL), (step.p[1], written))
-            return [_grid((step.count, (step.size + gap) * width), (step.size * width, 1)) for gap, width in pairs]
-        case "mmad":
-            m, each = step.p[0], products(step)
-            left = [one.src0 * _HALF + _grid((m * one.k * _HALF, 1)) for one in each]
-            right = [one.src1 * _HALF + _grid((one.k * one.n * _HALF, 1)) for one in each]
-            result = np.concatenate([one.dst * _FULL + _grid((m * one.n * _FULL, 1)) for one in each])
-            parts = [_twice(np.concatenate(left), step.p[7]), _twice(np.concatenate(right), step.index)]
-            return [*parts, *[result] * (1 if step.p[6] & 1 else 2)]
-    return None
-
-
-def _twice(blocks: Blocks, low: int) -> Blocks:
-    """With those of a low part, so many fractals further on; 0: there is none."""
-    return np.concatenate([blocks, blocks + low * _HALF]) if low else blocks
-
-
-def _vector(step: Step, mask: tuple[int, int]) -> list[Blocks]:
-    lanes = VECTOR[step.opcode]
-    operands = ((lanes.src0, 1), (lanes.src1, 2), (0 if lanes.sums else lanes.dst, 0))
-    found = [_repeats(step, mask, at, element).ravel() for element, at in operands if element]
-    if lanes.sums:
-        assert step.dst is not None, "an opcode's operand is missing"
-        start = step.dst.offset % UNIT
-        found.append(_grid((-(-(start + 4 * step.size) // UNIT), 1)))
-    return [*found, found[-1]] if lanes.adds else found
 
 
 def reads_what_it_wrote(step: Step, mask: tuple[int, int], at: int, element: int, distance: int) -> bool:
@@ -125,7 +24,7 @@ def _reads_what_it_wrote(
     opcode: str, size: int, p: tuple[int, ...], mask: tuple[int, int], at: int, element: int, distance: int
 ) -> bool:
     step, width = Step(opcode, size=size, p=p), VECTOR[opcode].dst
-    read, written = _repeats(step, mask, at, element), _repeats(step, mask, 0, width) + distance
+    read, written = repeats_of(step, mask, at, element), repeats_of(step, mask, 0, width) + distance
     low, high = int(written.min()), int(written.max())
     writer = np.full(high - low + 1, -1)  # of each block, the last repeat that writes it
     lane = np.full(high - low + 1, -1)  # and which one of the repeat's blocks it is
@@ -145,11 +44,11 @@ def writes_twice(step: Step, mask: tuple[int, int]) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _writes_twice(opcode: str, size: int, p: tuple[int, ...], mask: tuple[int, int]) -> bool:
-    written = _repeats(Step(opcode, size=size, p=p), mask, 0, VECTOR[opcode].dst).ravel()
+    written = repeats_of(Step(opcode, size=size, p=p), mask, 0, VECTOR[opcode].dst).ravel()
     return bool(np.any(np.bincount(written) > 1))
 
 
-def _repeats(step: Step, mask: tuple[int, int], at: int, element: int) -> Blocks:
+def repeats_of(step: Step, mask: tuple[int, int], at: int, element: int) -> Blocks:
     """[repeats, blocks of a repeat]: blocks from the operand's start."""
     active = _active(mask, VECTOR[step.opcode].count, VECTOR[step.opcode].blocks(element))
     return np.add.outer(np.arange(step.size, dtype=np.int64) * step.p[3 + at], active * step.p[at])
@@ -160,14 +59,3 @@ def _active(mask: tuple[int, int], lanes: int, blocks: int) -> Blocks:
     """Which blocks of a repeat have a lane that is on."""
     word, each = mask[0] | mask[1] << 64, lanes // blocks
     return np.array([b for b in range(blocks) if word >> b * each & ((1 << each) - 1)], np.int64)
-
-
-def meets(one: Touch, other: Touch, distance: int) -> bool:
-    """Whether both touch a block, when the other's buffer starts so many blocks behind the one's."""
-    ours, theirs = one.numbers(), other.numbers() + distance
-    low, high = max(int(ours[0]), int(theirs[0])), min(int(ours[-1]), int(theirs[-1]))
-    if low > high:
-        return False
-    seen = np.zeros(high - low + 1, bool)
-    seen[ours[(ours >= low) & (ours <= high)] - low] = True
-    return bool(seen[theirs[(theirs >= low) & (theirs <= high)] - low].any())

@@ -1,120 +1,109 @@
 """Whether every read finds what its own buffer holds: runs chunks by ownership of bytes instead of values.
 
-Two buffers may share addresses as long as nobody reads one after the other has been written; that is what is tried here. First
-by intervals, which is quick; memories in which gaps between strided blocks might have misled that, again block by block.
+Two buffers may share addresses as long as nobody reads one after the other has been written; that is what is tried here.
 """
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from hajax.plans.footprint import UNIT, Dims
-from hajax.plans.program import SPACES, Buffer, Program
-from hajax.plans.verify_blocks import Touch, touches
-from hajax.plans.verify_intervals import FINISH, ITEMS, MOMENTS, SECTIONS, SETUP, Accesses, misled_by_intervals, walk
+from hajax.plans.program import SPACES, Program
+from hajax.plans.verify_pieces import SECTIONS, Array, Touched
 
-Array = np.ndarray[Any, np.dtype[np.int32]]
+ITEMS = (1, 4)  # chunks of two items, one after the other: a single one, and more than there are stages
+SETUP, FINISH = 0, 63  # moments; chunks lie between them
+MOMENTS = 64
+_NOBODY = -1
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """What a step touches in one version of its buffers: blocks of a memory, by the buffer's number."""
+class _Walk:
+    """Steps of one item in their order: which, with which version, and at which moment."""
 
-    space: str
-    blocks: Any
-    write: bool
-    owner: int
-    kept: bool
+    steps: Array
+    odd: Array
+    moments: Array
 
 
-def verify_lives(program: Program, where: str, dims: Dims, accesses: Accesses) -> None:
+def verify_lives(program: Program, where: str, touched: Touched) -> None:
     """Raises ValueError for a read of bytes that another buffer, another chunk or nobody has written."""
-    misled = misled_by_intervals(program, accesses)
-    if not misled:
-        return
-    blocks = _blocks(program)
-    numbers = {buffer.name: number for number, buffer in enumerate(program.buffers)}
-    spaces = {buffer.name: buffer.space for buffer in program.buffers}
-    places: dict[str, list[list[list[_Place]]]] = {}
-    for name in SECTIONS:
-        places[name] = []
-        for step, its in zip(getattr(program, name), accesses[name], strict=True):
-            wanted = any(spaces[access.buffer] in misled for access in its)
-            found = [touch for touch in touches(step, program, dims) if spaces[touch.buffer] in misled] if wanted else []
-            places[name].append(_places(found, program, numbers))
-    names = [name for buffer in program.buffers for name in (buffer.name, f"{buffer.name} (odd)")]
-    owners = {space: np.full(blocks[space], -1, np.int32) for space in SPACES}
+    held = np.full(len(touched.spaces), _NOBODY)  # of each piece, what is there: owner * MOMENTS + moment
     for again, chunks in enumerate(ITEMS):
         if again:
-            _forget(program, places, owners)
-        for section, number, version, moment in walk(program, chunks, bool(again)):
-            step = getattr(program, section)[number]
-            here = f"{where}.{section}[{number}] ({step.label or step.opcode})"
-            _touch(places[section][number][version], owners, moment, here, names)
+            held = _lasting(program, touched, held)
+        held = _run(program, where, touched, _walk(program, touched, chunks, bool(again)), held)
 
 
-def _blocks(program: Program) -> dict[str, int]:
-    found = dict.fromkeys(SPACES, 0)
-    for buffer in program.buffers:
-        assert buffer.address is not None, "addresses were checked before"
-        second = program.slot_bytes.get(buffer.space, 0) if buffer.versions == 2 else 0
-        found[buffer.space] = max(found[buffer.space], -(-(buffer.address + second + buffer.bytes) // UNIT))
-    return found
+def _walk(program: Program, touched: Touched, chunks: int, again: bool) -> _Walk:
+    """again: the item before it on the core ran the same program."""
+    setup = [number for number, step in enumerate(program.setup) if not (step.first and again)]
+    steps = [setup]
+    odd = [[int(program.setup[number].last) for number in setup]]
+    moments = [[SETUP] * len(setup)]
+    marks = [(step.stage, step.first, step.last) for step in program.body]
+    start = touched.start["body"]
+    for iteration in range(chunks + program.stages - 1):
+        there = [
+            (start + number, iteration - stage)
+            for number, (stage, first, last) in enumerate(marks)
+            if 0 <= iteration - stage < chunks
+            and (iteration == stage or not first)
+            and (iteration - stage == chunks - 1 or not last)
+        ]
+        steps.append([number for number, _ in there])
+        odd.append([chunk & 1 for _, chunk in there])
+        moments.append([chunk + 1 for _, chunk in there])
+    finish = len(program.finish)
+    steps.append(list(range(touched.start["finish"], touched.start["finish"] + finish)))
+    odd.append([chunks - 1 & 1] * finish)
+    moments.append([FINISH] * finish)
+    return _Walk(*(np.array(list(itertools.chain(*each)), np.int64) for each in (steps, odd, moments)))
 
 
-def _places(found: Sequence[Touch], program: Program, numbers: dict[str, int]) -> list[list[_Place]]:
-    """What a step touches with the versions of even chunks, and of odd ones."""
-    versions: list[list[_Place]] = [[], []]
-    for touch in found:
-        number = numbers[touch.buffer]
-        buffer = program.buffers[number]
-        for odd in (0, 1):
-            second = odd == 1 and buffer.versions == 2
-            moved = _moved(touch, buffer, program, second)
-            versions[odd].append(_Place(buffer.space, moved, touch.write, 2 * number + second, buffer.kept))
-    return versions
+def _run(program: Program, where: str, touched: Touched, walk: _Walk, held: Array) -> Array:
+    """What is in each piece after an item. Raises ValueError for the first read that finds something else than it should."""
+    rows, place = touched.rows(walk.steps, walk.odd)
+    piece, write, mine = touched.piece[rows], touched.write[rows], touched.owner[rows] * MOMENTS
+    written = mine + walk.moments[place]
+    number = np.arange(len(rows))
+    last = np.maximum.accumulate(np.where(write, number, -1))  # a read's last write, if that is one of the same piece
+    known = (last >= 0) & (piece[last] == piece)
+    found = np.where(known, written[last], held[piece])
+    right = np.where(touched.kept[rows], (mine <= found) & (found <= written), (found == written) | (found == mine + SETUP))
+    if not (right | write).all():
+        wrong = np.flatnonzero(~(right | write))
+        at = wrong[np.argmin(place[wrong])]
+        _refuse(program, where, touched, int(walk.steps[place[at]]), int(rows[at]), int(written[at]), int(found[at]))
+    after = held.copy()
+    ends = np.flatnonzero(np.append(piece[1:] != piece[:-1], True)) if len(rows) else number
+    after[piece[ends]] = np.where(known[ends], written[last[ends]], held[piece[ends]])
+    return after
 
 
-def _moved(touch: Touch, buffer: Buffer, program: Program, second: bool) -> Any:
-    assert buffer.address is not None, "addresses were checked before"
-    start = (buffer.address + (program.slot_bytes[buffer.space] if second else 0)) // UNIT
-    if isinstance(touch.blocks, slice):
-        return slice(touch.blocks.start + start, touch.blocks.stop + start)
-    return touch.blocks + start
-
-
-def _forget(program: Program, places: dict[str, list[list[list[_Place]]]], owners: dict[str, Array]) -> None:
+def _lasting(program: Program, touched: Touched, held: Array) -> Array:
     """Between two items of a program only what setup writes for the first one lasts, as long as it is still whole."""
-    for space, owner in owners.items():
-        lasting = np.zeros(owner.shape, bool)
-        for step, versions in zip(program.setup, places["setup"], strict=True):
-            for place in versions[step.last] if step.first else ():
-                if place.write and place.space == space:
-                    lasting[place.blocks] |= owner[place.blocks] == place.owner * MOMENTS + SETUP
-        owner[~lasting] = -1
+    numbers = np.array([number for number, step in enumerate(program.setup) if step.first], np.int64)
+    odd = np.array([int(program.setup[number].last) for number in numbers], np.int64)
+    rows, _ = touched.rows(numbers, odd)
+    rows = rows[touched.write[rows]]
+    kept = rows[held[touched.piece[rows]] == touched.owner[rows] * MOMENTS + SETUP]
+    after = np.full_like(held, _NOBODY)
+    after[touched.piece[kept]] = held[touched.piece[kept]]
+    return after
 
 
-def _touch(places: Sequence[_Place], owners: dict[str, Array], moment: int, here: str, names: Sequence[str]) -> None:
-    for place in places:
-        mine = place.owner * MOMENTS
-        owner = owners[place.space]
-        if place.write:
-            owner[place.blocks] = mine + moment
-            continue
-        found = owner[place.blocks]
-        if place.kept:
-            wrong = (found < mine) | (found > mine + moment)
-        else:
-            wrong = (found != mine + moment) & (found != mine + SETUP)
-        if wrong.any():
-            first = int(np.argmax(wrong))
-            got = int(found[first])
-            raise ValueError(
-                f"{here}: expected {_tell(mine + moment, names)}{' or of an earlier chunk' if place.kept else ''} in "
-                f"{place.space}, got {_tell(got, names)}"
-            )
+def _refuse(program: Program, where: str, touched: Touched, number: int, row: int, wanted: int, found: int) -> None:
+    section = max(SECTIONS, key=lambda name: (touched.start[name] <= number, touched.start[name]))
+    at = number - touched.start[section]
+    step = getattr(program, section)[at]
+    names = [name for buffer in program.buffers for name in (buffer.name, f"{buffer.name} (odd)")]
+    raise ValueError(
+        f"{where}.{section}[{at}] ({step.label or step.opcode}): expected {_tell(wanted, names)}"
+        f"{' or of an earlier chunk' if touched.kept[row] else ''} in {SPACES[touched.spaces[touched.piece[row]]]}, "
+        f"got {_tell(found, names)}"
+    )
 
 
 def _tell(owner: int, names: Sequence[str]) -> str:

@@ -4,23 +4,21 @@ A pipe runs its steps in order but starts one before the last has ended; only a 
 came back, says that a step is over. Sections end with a barrier of all pipes, iterations too unless they carry flags.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from hajax import abi
-from hajax.plans.footprint import UNIT, Access, Dims, pipe, products
-from hajax.plans.program import SPACES, Buffer, Flag, Program, Step
-from hajax.plans.verify_blocks import Touch, meets, touches
-from hajax.plans.verify_intervals import SECTIONS, Accesses
+from hajax.plans.footprint import pipe, products
+from hajax.plans.program import SPACES, Flag, Program, Step
+from hajax.plans.verify_pieces import SECTIONS, Array, Touched
 from hajax.targets import NpuTarget
 
 ITERATIONS = 4  # that are run without barriers between them: what orders any two of these orders later ones
 PIPES = ("S", "MTE2", "MTE1", "M", "V", "MTE3")
 _NOTHING = -1
-Array = np.ndarray[Any, np.dtype[np.int64]]
+_L0C = SPACES.index("L0C")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,24 +33,24 @@ class _Part:
     known: Array
 
 
-def verify_order(program: Program, where: str, dims: Dims, target: NpuTarget, touched: Accesses) -> None:
-    """Raises ValueError for the first pair of steps that nothing orders, and for flags that do not pair up."""
+def verify_order(program: Program, where: str, target: NpuTarget, touched: Touched) -> None:
+    """Raises ValueError for the first pair of steps that nothing orders, and for flags that do not pair up.
+
+    What is over when a step starts includes what was over when steps before it started, so neighbours at a piece are enough.
+    """
     for name in SECTIONS:
         for number, step in enumerate(getattr(program, name)):
             _check_products(step, f"{where}.{name}[{number}]", target)
     ids = min(target.flags_per_pair, target.first_reserved_flag)
-    parities = 1 if _versions_apart(program) else 2
     if program.carried:
         parts = _run(("setup", *["body"] * ITERATIONS, "finish"), program, where, ids)
-        between = [(i, j) for i in range(ITERATIONS) for j in range(i, ITERATIONS) if i < parities or (i < j and parities == 2)]
-        bodies = [(parts[1 + i], i % 2, parts[1 + j], j % 2) for i, j in between]
+        setup, body, finish = parts[:1], parts[1:-1], parts[-1:]
     else:
-        parts = [part for name in SECTIONS for part in _run((name,), program, where, ids)]
-        bodies = [(parts[1], odd, parts[1], odd) for odd in range(parities)]
-    ends = [(part, odd, part, odd) for part in (parts[0], parts[-1]) for odd in range(parities)]
-    checker = _Checker(program, where, dims, target, touched)
-    for pair in (*ends, *bodies):
-        checker.check(*pair)
+        setup, body, finish = (_run((name,), program, where, ids) for name in SECTIONS)
+    parities = (0,) if program.carried else (0, 1)  # several iterations have both, and the first one is even
+    for run, odds in ((setup, (0,)), (body, parities), (finish, (0, 1))):
+        for odd in odds:
+            _check(run, odd, where, touched, _many(run[0].steps, target))
 
 
 def step_flags(step: Step) -> tuple[list[Flag], list[Flag]]:
@@ -165,124 +163,49 @@ def _check_products(step: Step, where: str, target: NpuTarget) -> None:
         busy.append((start, end))
 
 
-@dataclass(frozen=True, slots=True)
-class _Accesses:
-    """Of a section's steps in one parity of the iteration, in order: memory, bytes, write, step, and which one of the step."""
-
-    space: Array
-    start: Array
-    end: Array
-    write: Array
-    step: Array
-    which: Array
-
-
-def _accesses(
-    steps: Sequence[Step],
-    touched: Sequence[Sequence[Access]],
-    program: Program,
-    buffers: dict[str, Buffer],
-    odd: int,
-    section: str,
-) -> _Accesses:
-    rows = []
-    for number, (step, accesses) in enumerate(zip(steps, touched, strict=True)):
-        for which, access in enumerate(accesses):
-            buffer = buffers[access.buffer]
-            base = _base(program, buffer, step, odd, section)
-            rows.append((SPACES.index(buffer.space), base + access.start, base + access.end, access.write, number, which))
-    return _Accesses(*np.array(rows, np.int64).reshape(-1, 6).T)
-
-
-def _versions_apart(program: Program) -> bool:
-    """Whether first versions, second versions and all other buffers lie in ranges of their own: then both parities are alike."""
-    for space in SPACES:
-        here = [buffer for buffer in program.buffers if buffer.space == space]
-        twice = [buffer for buffer in here if buffer.versions == 2]
-        if not twice:
-            continue
-        first = min(buffer.address or 0 for buffer in twice)
-        slot = program.slot_bytes[space]
-        if max((buffer.address or 0) + buffer.bytes for buffer in twice) > first + slot:
-            return False
-        ends = ((buffer.address or 0, (buffer.address or 0) + buffer.bytes) for buffer in here if buffer.versions == 1)
-        if any(start < first + 2 * slot and first < end for start, end in ends):
-            return False
-    return True
+def _check(run: Sequence[_Part], odd: int, where: str, touched: Touched, many: Array) -> None:
+    """Of parts of one section that follow one another, the first in this parity of the iteration."""
+    section, steps, count = run[0].section, run[0].steps, len(run[0].steps)
+    if not count:
+        return
+    first = touched.start[section]
+    numbers = np.concatenate([np.arange(first, first + count) for _ in run])
+    versions = np.concatenate([_second(steps, section, odd + iteration) for iteration in range(len(run))])
+    pipes, known = np.concatenate([part.pipes for part in run]), np.concatenate([part.known for part in run])
+    rows, place = touched.rows(numbers, versions)
+    piece, write, number = touched.piece[rows], touched.write[rows], np.arange(len(rows))
+    last = np.maximum.accumulate(np.where(write, number, -1))
+    before = np.concatenate(([-1], last))[:-1]  # of each access, the last write in front of it
+    following = np.minimum.accumulate(np.where(write, number, len(rows))[::-1])[::-1]  # of a read, the first write behind it
+    later = np.concatenate((number, following[~write]))
+    earlier = np.concatenate((before, number[~write]))
+    there = (earlier >= 0) & (later < len(rows))
+    later, earlier = later[there], earlier[there]
+    alike = piece[later] == piece[earlier]
+    at, one, other = piece[later][alike], place[earlier[alike]], place[later[alike]]
+    clash = (one != other) & (run[0].start + one > known[other, pipes[one]])
+    clash &= ~((touched.spaces[at] == _L0C) & (pipes[one] == pipes[other]) & many[other % count])
+    if clash.any():
+        found = np.flatnonzero(clash)
+        pair = found[np.lexsort((one[found], other[found]))[0]]
+        step, behind = int(other[pair]) % count, int(one[pair]) % count
+        before_it = "" if other[pair] // count == one[pair] // count else " of an iteration before"
+        raise ValueError(
+            f"{where}.{section}[{step}] {_tell(steps[step])}: expected to start after step {behind} {_tell(steps[behind])}"
+            f"{before_it}, with which it shares bytes of {SPACES[touched.spaces[at[pair]]]}; no flag or barrier orders them"
+        )
 
 
-def _base(program: Program, buffer: Buffer, step: Step, odd: int, section: str) -> int:
-    """Where the version of a buffer starts that a step uses in this parity: the step's own chunk decides in the body."""
-    assert buffer.address is not None, "addresses were checked before"
-    second = {"setup": step.last, "finish": odd, "body": (odd + step.stage) % 2}[section]
-    return buffer.address + (program.slot_bytes.get(buffer.space, 0) if buffer.versions == 2 and second else 0)
-
-
-class _Checker:
-    """Looks for pairs of accesses that nothing orders."""
-
-    def __init__(self, program: Program, where: str, dims: Dims, target: NpuTarget, touched: Accesses) -> None:
-        self.program, self.where, self.dims, self.touched = program, where, dims, touched
-        self.accesses: dict[tuple[str, int], _Accesses] = {}
-        self.exact: dict[tuple[str, int], tuple[Touch, ...]] = {}
-        self.many = {name: _many(getattr(program, name), target) for name in SECTIONS}
-
-    def check(self, first: _Part, first_odd: int, second: _Part, second_odd: int) -> None:
-        """Of two parts of one section, or of one with itself, as they are in these parities of the iteration."""
-        one, other = self._accesses(first, first_odd), self._accesses(second, second_odd)
-        for at, behind in _unordered(first, one, second, other, self.many[second.section]):
-            if self._really_meet(first.section, (one, at), (other, behind)):
-                step, earlier = int(other.step[behind]), int(one.step[at])
-                before = "" if first is second else " of an iteration before"
-                raise ValueError(
-                    f"{self.where}.{second.section}[{step}] {_tell(second.steps[step])}: expected to start after step {earlier} "
-                    f"{_tell(first.steps[earlier])}{before}, with which it shares bytes of {SPACES[one.space[at]]}; "
-                    "no flag or barrier orders them"
-                )
-
-    def _accesses(self, part: _Part, odd: int) -> _Accesses:
-        if (part.section, odd) not in self.accesses:
-            buffers = {buffer.name: buffer for buffer in self.program.buffers}
-            touched = self.touched[part.section]
-            self.accesses[part.section, odd] = _accesses(part.steps, touched, self.program, buffers, odd, part.section)
-        return self.accesses[part.section, odd]
-
-    def _really_meet(self, section: str, *pair: tuple[_Accesses, int]) -> bool:
-        """Whether two accesses whose intervals overlap share a block: strided ones may lie in each other's gaps."""
-        found = []
-        for a, at in pair:
-            step, which = int(a.step[at]), int(a.which[at])
-            if (section, step) not in self.exact:
-                steps = getattr(self.program, section)
-                self.exact[section, step] = touches(steps[step], self.program, self.dims)
-            moved = (int(a.start[at]) - self.touched[section][step][which].start) // UNIT
-            found.append((self.exact[section, step][which], moved))
-        (one, base), (other, other_base) = found
-        return meets(one, other, other_base - base)
+def _second(steps: Sequence[Step], section: str, iteration: int) -> Array:
+    """Whether each step uses second versions: the step's own chunk decides in the body."""
+    if section == "body":
+        return np.array([iteration + step.stage & 1 for step in steps], np.int64)
+    return np.array([step.last if section == "setup" else iteration & 1 for step in steps], np.int64)
 
 
 def _many(steps: Sequence[Step], target: NpuTarget) -> Array:
     """Whether each step is one of products so large that the next one needs no barrier."""
     return np.array([step.opcode == "mmad" and step.p[0] * _least_n(step) >= target.cube_barrier_tiles for step in steps], bool)
-
-
-def _unordered(first: _Part, a: _Accesses, second: _Part, b: _Accesses, many: Array) -> Iterator[tuple[int, int]]:
-    """Pairs of accesses of which one writes, that share bytes and that nothing orders, by their intervals."""
-    pipes = first.pipes
-    for space in range(len(SPACES)):
-        (rows,), (columns,) = np.nonzero(a.space == space), np.nonzero(b.space == space)
-        if rows.size == 0 or columns.size == 0:
-            continue
-        one, other = a.step[rows][:, None], b.step[columns]
-        clash = first.start + one > second.known[other][:, pipes[a.step[rows]]].T
-        if first is second:
-            clash &= one < other
-        clash &= (a.write[rows][:, None] > 0) | (b.write[columns] > 0)
-        clash &= (a.start[rows][:, None] < b.end[columns]) & (b.start[columns] < a.end[rows][:, None])
-        if SPACES[space] == "L0C":
-            clash &= ~((pipes[one] == pipes[other]) & many[other])
-        for at, behind in np.argwhere(clash):
-            yield int(rows[at]), int(columns[behind])
 
 
 def _least_n(step: Step) -> int:

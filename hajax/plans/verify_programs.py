@@ -1,16 +1,16 @@
 """Whether programs of an Ascend core can run on a chip as they stand: sizes, alignment, fields, flags, lives, items, outputs.
 
-Knows the rules of chip and kernel, nothing of the passes; footprints of opcodes are all that both use.
+Knows the rules of chip and kernel, nothing of the passes; footprints of opcodes and pieces of memories are all that both use.
 """
 
 from hajax import abi
-from hajax.plans.footprint import UNIT, Access, Dims
+from hajax.plans.footprint import UNIT, Dims
 from hajax.plans.model import Shape
 from hajax.plans.program import SPACES, Buffer, Program, Programs
-from hajax.plans.verify_intervals import SECTIONS
 from hajax.plans.verify_items import verify_items
 from hajax.plans.verify_lives import verify_lives
 from hajax.plans.verify_order import verify_order
+from hajax.plans.verify_pieces import SECTIONS, touched_by
 from hajax.plans.verify_steps import alignment, require, verify_step
 from hajax.targets import NpuTarget
 
@@ -35,14 +35,13 @@ def verify_programs(shape: Shape, programs: Programs, target: NpuTarget) -> None
         _verify_head(program, where)
         _verify_buffers(program, where, target)
         buffers = {buffer.name: buffer for buffer in program.buffers}
-        accesses: dict[str, list[tuple[Access, ...]]] = {}
         for name in SECTIONS:
-            accesses[name] = []
             for at, step in enumerate(getattr(program, name)):
                 here = f"{where}.{name}[{at}] ({step.label or step.opcode})"
-                accesses[name].append(verify_step(step, program, buffers, programs, shape, name, here))
-        verify_order(program, f"plan.{where}", dims, target, accesses)
-        verify_lives(program, f"plan.{where}", dims, accesses)
+                verify_step(step, program, buffers, programs, shape, name, here)
+        touched = touched_by(program, dims)
+        verify_order(program, f"plan.{where}", target, touched)
+        verify_lives(program, f"plan.{where}", touched)
     verify_items(shape, programs, target)
 
 

@@ -44,8 +44,8 @@ def _operand_alignment() -> Mapping[str, int]:
 
 def verify_step(
     step: Step, program: Program, buffers: Mapping[str, Buffer], programs: Programs, shape: Shape, section: str, where: str
-) -> tuple[Access, ...]:
-    """What the step touches. Raises ValueError naming the field, what it must be and what it is."""
+) -> None:
+    """Raises ValueError naming the field, what it must be and what it is."""
     _verify_fields(step, program, section, where)
     _verify_operands(step, program, buffers, where)
     vector = step.opcode in VECTOR
@@ -60,7 +60,6 @@ def verify_step(
             refuse(where, f"bytes within the {size} of {access.buffer}", (access.start, access.end))
     if vector:
         _verify_overlap(step, program.masks[step.index], accesses, where)
-    return accesses
 
 
 def _verify_fields(step: Step, program: Program, section: str, where: str) -> None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from step_blocks import touches
 from step_cases import CASES, CHUNK, FLOATS, KEY_DIM, PROGRAM, SCALE, SIZES, SPOT, contents, expected, global_memory
 
 from hajax import abi
@@ -9,7 +10,6 @@ from hajax.plans.footprint import UNIT, Dims, footprint, operand_spaces, pipe
 from hajax.plans.interpret import run_step
 from hajax.plans.interpret_memory import memory_of
 from hajax.plans.program import Step
-from hajax.plans.verify_blocks import touches
 
 NAMES = [f"{number}-{step.opcode}" for number, step in enumerate(CASES)]
 DIMS = Dims(CHUNK, KEY_DIM)

@@ -4,10 +4,10 @@ import dataclasses
 import random
 
 import numpy as np
+from step_blocks import touches
 
 from hajax.plans.footprint import Dims, pipe
 from hajax.plans.program import Buffer, Operand, Program, Step
-from hajax.plans.verify_blocks import touches
 from hajax.targets import npu
 
 DIMS = Dims(chunk=64, key_dim=128)
