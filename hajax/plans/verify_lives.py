@@ -12,7 +12,6 @@ import numpy as np
 from hajax.plans.program import SPACES, Program
 from hajax.plans.verify_pieces import SECTIONS, Array, Touched
 
-ITEMS = (1, 4)  # chunks of two items, one after the other: a single one, and more than there are stages
 SETUP, FINISH = 0, 63  # moments; chunks lie between them
 MOMENTS = 64
 _NOBODY = -1
@@ -30,7 +29,7 @@ class _Walk:
 def verify_lives(program: Program, where: str, touched: Touched) -> None:
     """Raises ValueError for a read of bytes that another buffer, another chunk or nobody has written."""
     held = np.full(len(touched.spaces), _NOBODY)  # of each piece, what is there: owner * MOMENTS + moment
-    for again, chunks in enumerate(ITEMS):
+    for again, chunks in enumerate((1, program.stages + 1)):  # of two items: a single one, and more than there are stages
         if again:
             held = _lasting(program, touched, held)
         held = _run(program, where, touched, _walk(program, touched, chunks, bool(again)), held)
