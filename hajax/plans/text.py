@@ -63,19 +63,20 @@ def _launch(data: Any) -> Fused | Programs | Packed:
 
 
 @functools.cache
-def _hints(kind: type) -> dict[str, tuple[Any, ...]]:
-    return {name: get_args(hint) or (hint,) for name, hint in get_type_hints(kind).items()}
+def _scalars(kind: type) -> dict[str, tuple[type, ...]]:
+    """Of each field, which scalars it may be; none where it is something else."""
+    hints = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(kind).items()}
+    return {name: tuple(t for t in allowed if t in (int, str, bool, type(None))) for name, allowed in hints.items()}
 
 
 def _build(kind: type[_Data], data: Any, where: str) -> _Data:
     """A frozen dataclass from a dict, with every field there, none beside them, and scalars of the declared type."""
     if not isinstance(data, dict):
         raise ValueError(f"{where}: expected an object, got {type(data).__name__}")
-    hints = _hints(kind)  # type: ignore[arg-type]
-    if set(data) != set(hints):
-        raise ValueError(f"{where}: expected the fields {sorted(hints)}, got {sorted(data)}")
-    for name, allowed in hints.items():
-        scalars = tuple(t for t in allowed if t in (int, str, bool, type(None)))
+    fields = _scalars(kind)  # type: ignore[arg-type]
+    if data.keys() != fields.keys():
+        raise ValueError(f"{where}: expected the fields {sorted(fields)}, got {sorted(data)}")
+    for name, scalars in fields.items():
         if scalars and not (isinstance(data[name], scalars) and (bool in scalars or not isinstance(data[name], bool))):
             raise ValueError(f"{where}.{name}: expected {' | '.join(t.__name__ for t in scalars)}, got {data[name]!r}")
     return kind(**data)
