@@ -13,7 +13,7 @@ from hajax import abi
 from hajax.lowering import gates as gates_module
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, Constants, Dims, at
 from hajax.lowering.exchange import exchanged_bytes, export, import_back, two_stages
-from hajax.lowering.gates import CHUNK_DECAY, FACTOR_BLOCKS, OUTPUT, READ, WRITE, Basics
+from hajax.lowering.gates import CHUNK_DECAY, OUTPUT, READ, VALUE, WRITE, Basics, factor_blocks
 from hajax.lowering.system import (
     Inputs,
     System,
@@ -53,24 +53,32 @@ Kind = Literal["whole", "map", "state"]
 
 
 def build(
-    dims: Dims, constants: Constants, *, delta: bool = True, kind: Kind = "whole", state_scale: float = STATE_SCALE
+    dims: Dims,
+    constants: Constants,
+    *,
+    delta: bool = True,
+    strengths: int = 1,
+    kind: Kind = "whole",
+    state_scale: float = STATE_SCALE,
 ) -> Program:
     """The program of one item: `dims.heads` heads of `dims.columns` state columns.
 
-    kind map: leaves what needs no state in the workspace; state: begins with that; both for one head.
+    strengths 2: values have row factors, too (hajax.lowering.strengths). kind map: leaves what needs no state in the workspace;
+    state: begins with that; both for one head.
     """
     assert kind == "whole" or dims.heads == 1
     asm = Assembler(dims, constants)
     basics = gates_module.place_basics(asm)
-    gate_buffers = gates_module.place_gates(asm, state_scale) if kind != "state" else None
-    factors = gate_buffers.factors if gate_buffers is not None else gates_module.place_factors(asm)
+    gate_buffers = gates_module.place_gates(asm, state_scale, strengths) if kind != "state" else None
+    factors = gate_buffers.factors if gate_buffers is not None else gates_module.place_factors(asm, strengths)
+    blocks = factor_blocks(strengths)
     system = place_system(asm)
     if delta:
         zero_above(asm, system)
         if kind != "state":
             system = with_identity(asm, basics, system)
     inputs = _place_inputs(asm)
-    identity = _place_identity(asm)
+    identity = _place_identity(asm) if strengths == 1 else None
     shared = _between_launches(asm, system, factors, delta)
     state = parts_in_l1(asm, "state", dims.heads * dims.keys * dims.values, kept=True)
     if kind != "map":
@@ -83,7 +91,7 @@ def build(
     if kind != "map":
         for head in range(dims.heads):
             lefts = _readers(asm, inputs, dims.key_head(head), delta)
-            _advance(asm, basics, identity, inputs, system, factors, state, head, lefts, delta)
+            _advance(asm, basics, identity, inputs, system, factors.from_fractal(head * blocks), state, head, lefts, delta)
     if gate_buffers is not None:
         ratios = gates_module.lower_gates(asm, basics, gate_buffers)
         lower_scores(asm, basics, inputs, ratios, system, delta)
@@ -97,7 +105,7 @@ def build(
         import_back(asm, shared)
     _load_inputs(asm, inputs, values=kind != "map")
     if gate_buffers is not None:
-        gates_module.load_gates(asm, gate_buffers.raw)
+        gates_module.load_gates(asm, gate_buffers.raw, strengths)
 
     asm.section = "finish"
     if kind != "map":
@@ -111,10 +119,10 @@ def _between_launches(asm: Assembler, system: System, factors: Parts, delta: boo
     return (system.scores(asm), factors, system.inverse) if delta else (system.scores(asm), factors)
 
 
-def slot_bytes(dims: Dims, delta: bool) -> int:
+def slot_bytes(dims: Dims, delta: bool, strengths: int = 1) -> int:
     """Bytes of a head's chunk that a map launch leaves."""
     asm = Assembler(Dims(dims.chunk, dims.key_dim, dims.columns, 1, False), Constants())
-    return exchanged_bytes(_between_launches(asm, place_system(asm), gates_module.place_factors(asm), delta))
+    return exchanged_bytes(_between_launches(asm, place_system(asm), gates_module.place_factors(asm, strengths), delta))
 
 
 def _place_identity(asm: Assembler) -> Operand:
@@ -183,7 +191,7 @@ def _quarters(blocks: int) -> list[tuple[int, int]]:
 def _advance(
     asm: Assembler,
     basics: Basics,
-    identity: Operand,
+    identity: Operand | None,
     inputs: Inputs,
     system: System,
     factors: Parts,
@@ -223,18 +231,32 @@ def _read_right(asm: Assembler, reads: Parts, height: int, label: str) -> Parts:
 
 
 def _correct(
-    asm: Assembler, basics: Basics, identity: Operand, value: Operand, system: System, factors: Parts, reads: Parts, head: int
+    asm: Assembler,
+    basics: Basics,
+    identity: Operand | None,
+    value: Operand,
+    system: System,
+    factors: Parts,
+    reads: Parts,
+    head: int,
 ) -> Parts:
-    """x = A W, W = V - diag(e^G) K S, in L0B as both parts.
+    """x = A W, W = V - diag(e^G) K S, in L0B as both parts. identity: None when values have factors.
 
     What rounding adds to W the state forgets as it does values; added to A diag(e^G) K S it would stay.
     """
     rows, values = asm.dims.rows, asm.dims.values
     count = rows * values
     tile = asm.buffer("W", "L0C", count * FULL)
-    multiply(asm, tile, identity, value, n=count, overwrite=True, label="V")
+    if identity is not None:
+        multiply(asm, tile, identity, value, n=count, overwrite=True, label="V")
+    else:
+        left = load_parts(asm, "A", factors.from_fractal(VALUE), size=rows, label="value factors")
+        multiply(
+            asm, tile, left, value, overwrite=True, label="diag V",
+            count=rows, n=values, move_tile=values, move_left=1, move_right=values,
+        )  # fmt: skip
     right = _read_right(asm, reads, 2 * rows, "K S")
-    left = load_parts(asm, "A", factors.from_fractal(head * FACTOR_BLOCKS + READ), size=rows, label="read factors")
+    left = load_parts(asm, "A", factors.from_fractal(READ), size=rows, label="read factors")
     multiply(
         asm, tile, left, right, label="diag K S",
         count=rows, n=values, move_tile=values, move_left=1, move_right=values,
@@ -261,7 +283,7 @@ def _written(asm: Assembler, basics: Basics, factors: Parts, corrected: Matrix, 
     rows, values = asm.dims.rows, asm.dims.values
     count = rows * values
     tile = asm.buffer("Y", "L0C", count * FULL)
-    left = load_parts(asm, "A", factors.from_fractal(head * FACTOR_BLOCKS + WRITE), size=rows, label="write factors")
+    left = load_parts(asm, "A", factors.from_fractal(WRITE), size=rows, label="write factors")
     multiply(
         asm, tile, left, corrected, count=rows, n=values, move_tile=values, move_left=1, move_right=values, overwrite=True,
         label="Y",
@@ -274,7 +296,7 @@ def _update(asm: Assembler, inputs: Inputs, factors: Parts, own: Parts, written:
     rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
     count = keys * values
     tile = asm.buffer("next state", "L0C", count * FULL)
-    decay = load_parts(asm, "A", factors.from_fractal(head * FACTOR_BLOCKS + CHUNK_DECAY), label="chunk decay")
+    decay = load_parts(asm, "A", factors.from_fractal(CHUNK_DECAY), label="chunk decay")
     for start in range(0, count, STATE_PIECE):
         size = min(STATE_PIECE, count - start)
         piece = load_parts(asm, "B", own.from_fractal(start), size=size, flags=TRANSPOSE, label="S")
@@ -296,7 +318,7 @@ def _output(asm: Assembler, system: System, factors: Parts, reads: Parts, height
         count=rows, n=values, move_tile=values, mode=K_GROWS | LEFT_MOVES,
     )  # fmt: skip
     right = _read_right(asm, reads, height, "Q S")
-    left = load_parts(asm, "A", factors.from_fractal(head * FACTOR_BLOCKS + OUTPUT), size=rows, label="output factors")
+    left = load_parts(asm, "A", factors.from_fractal(OUTPUT), size=rows, label="output factors")
     multiply(
         asm, tile, left, right, label="diag Q S",
         count=rows, n=values, move_tile=values, move_left=1, move_right=values,

@@ -10,6 +10,7 @@ import numpy as np
 
 from hajax import abi
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
+from hajax.lowering.strengths import Strengths, lower_strengths
 from hajax.lowering.tiles import (
     K_GROWS,
     N_GROWS,
@@ -19,6 +20,7 @@ from hajax.lowering.tiles import (
     Place,
     copy_out,
     load,
+    load_parts,
     multiply,
     parts_in_l1,
     to_l1,
@@ -31,8 +33,7 @@ LOWEST_STRENGTH = -20000.0  # stands for the logarithm of 0
 GATE_SCALE = 256.0  # scalar log decays are split times this: low parts of -1e-3 lie above fp16's subnormals (numerics A4)
 LOWEST_LOG = -64000.0  # of scaled log decays and of ln beta: still fp16, and exp of a 256th of it is 0
 MASKED = 30000.0
-FACTOR_BLOCKS = 16  # blocks of 16 row factors of a head: 4 each of read, write and output, 1 of the chunk's decay, 3 unused
-READ, WRITE, OUTPUT, CHUNK_DECAY = 0, 4, 8, 12
+READ, WRITE, OUTPUT, CHUNK_DECAY, VALUE = 0, 4, 8, 12, 16  # blocks of 16 row factors of a head, 1 of the chunk's decay
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class Basics:
     masks: Operand  # for row i: i times zero, then what is above the diagonal; behind between
     sums: Operand  # [t <= j], [t > j], ones
     selector: Operand  # spreads columns 2 f and 2 f + 1 of a fractal over eight lanes each
+    one: Operand  # ones, in L1
 
 
 def place_basics(asm: Assembler) -> Basics:
@@ -81,7 +83,16 @@ def place_basics(asm: Assembler) -> Basics:
         at(exponents, (asm.dims.triangle + _between_size(rows)) * HALF),
         _windows(asm, "sums", staged, sums),
         at(source, 3 * HALF),
+        at(source, HALF),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Ratios:
+    """Decay ratios times strengths in UB, of the system and of the scores: packed lower triangles of every head in fp32."""
+
+    system: Operand
+    scores: Operand
 
 
 def _between_size(rows: int) -> int:
@@ -115,54 +126,62 @@ class GateBuffers:
 
     raw: Operand
     diagonals: Operand
+    strengths: int
     factor_diagonals: Operand
     factor_rows: Operand
     factor_scales: Operand
     factors: Parts
 
 
-def place_raw(asm: Assembler) -> tuple[Operand, Operand]:
+def place_raw(asm: Assembler, strengths: int = 1) -> tuple[Operand, Operand]:
     """Setup: room for raw gates, and for diagonals of their parts with zeros beside them."""
     heads, rows = asm.dims.heads, asm.dims.rows
-    raw = asm.buffer("gates", "UB", 2 * heads * asm.dims.chunk * 4, versions=2)
-    size = 2 * 2 * heads * rows * HALF
+    raw = asm.buffer("gates", "UB", (1 + strengths) * heads * asm.dims.chunk * 4, versions=2)
+    size = 2 * (1 + strengths) * heads * rows * HALF
     diagonals = asm.buffer("gate diagonals:UB", "UB", size, kept=True)
     vector(asm, "dup16", diagonals, repeats=size // 256, scalar=asm.scalar(0.0), label="zeros")
     return raw, diagonals
 
 
-def place_gates(asm: Assembler, state_scale: float) -> GateBuffers:
+def factor_blocks(strengths: int) -> int:
+    """Blocks of 16 row factors of a head, some of them unused; those of values with two strengths only."""
+    return 16 if strengths == 1 else 20
+
+
+def place_gates(asm: Assembler, state_scale: float, strengths: int = 1) -> GateBuffers:
     """Setup: room for gates and factors, with zeros where only diagonals are written later.
 
     state_scale: a power of two that the state is kept times.
     """
-    raw, diagonals = place_raw(asm)
-    fractals = asm.dims.heads * FACTOR_BLOCKS
+    raw, diagonals = place_raw(asm, strengths)
+    blocks = factor_blocks(strengths)
+    fractals = asm.dims.heads * blocks
     factor_diagonals = asm.buffer("factor diagonals:UB", "UB", 2 * fractals * HALF, kept=True)
     factor_rows = asm.buffer("factors:UB", "UB", fractals * 64, kept=True)
     zero = asm.scalar(0.0)
     vector(asm, "dup16", factor_diagonals, repeats=2 * fractals * HALF // 256, scalar=zero, label="zeros")
     vector(asm, "dup32", factor_rows, repeats=fractals * 64 // 256, scalar=zero, label="zeros")
     scales = asm.buffer("factor scales", "UB", fractals * 64, kept=True)
-    for block, factor in ((READ, -1 / state_scale), (WRITE, state_scale), (OUTPUT, 1 / state_scale), (CHUNK_DECAY, 1.0)):
+    factors = [(READ, -1 / state_scale), (WRITE, state_scale), (OUTPUT, 1 / state_scale), (CHUNK_DECAY, 1.0)]
+    for block, factor in factors if strengths == 1 else [*factors, (VALUE, 1.0)]:
         vector(
-            asm, "dup32", at(scales, block * 64), repeats=asm.dims.heads, strides=(FACTOR_BLOCKS * 2, 0, 0),
+            asm, "dup32", at(scales, block * 64), repeats=asm.dims.heads, strides=(blocks * 2, 0, 0),
             scalar=asm.scalar(factor), label="factor scales",
         )  # fmt: skip
-    return GateBuffers(raw, diagonals, factor_diagonals, factor_rows, scales, place_factors(asm))
+    return GateBuffers(raw, diagonals, strengths, factor_diagonals, factor_rows, scales, place_factors(asm, strengths))
 
 
-def place_factors(asm: Assembler) -> Parts:
-    """Room in L1 for the factors as diagonal fractals, [head][FACTOR_BLOCKS]."""
-    return parts_in_l1(asm, "factors", asm.dims.heads * FACTOR_BLOCKS, versions=2)
+def place_factors(asm: Assembler, strengths: int = 1) -> Parts:
+    """Room in L1 for the factors as diagonal fractals, [head][factor block]."""
+    return parts_in_l1(asm, "factors", asm.dims.heads * factor_blocks(strengths), versions=2)
 
 
-def load_gates(asm: Assembler, raw: Operand) -> None:
-    """Log decays of each head, then strengths of each."""
+def load_gates(asm: Assembler, raw: Operand, strengths: int = 1) -> None:
+    """Log decays of each head, then strengths of each; of two, those that write and then those that erase."""
     tensors = abi.table("tensors")
     asm.stage = LOAD
     size = asm.dims.chunk * 4
-    for place, tensor in enumerate(("log_decay", "beta")):
+    for place, tensor in enumerate(("log_decay", "beta", "erase")[: 1 + strengths]):
         for head in range(asm.dims.heads):
             offset = (place * asm.dims.heads + head) * size
             asm.emit("gate_to_ub", at(raw, offset), p=(tensors[tensor], head), label=tensor)
@@ -196,38 +215,52 @@ def build_diagonals(asm: Assembler, halves: Operand, target: Operand, blocks: in
         )  # fmt: skip
 
 
-def lower_gates(asm: Assembler, basics: Basics, buffers: GateBuffers) -> Operand:
+def lower_gates(asm: Assembler, basics: Basics, buffers: GateBuffers) -> Ratios:
     """Map steps: ratios exp(D) beta_j of every head, packed lower triangles in fp32 in UB; and row factors."""
-    diagonals = lower_diagonals(asm, buffers.raw, buffers.diagonals)
-    right = load(asm, "B", diagonals, size=4 * asm.dims.heads * asm.dims.rows, flags=TRANSPOSE, label="gate diagonals")
-    segments, ratios = lower_ratios(asm, basics, right)
-    _factors(asm, basics, buffers, segments)
+    asm.stage = MAP
+    size = asm.dims.heads * asm.dims.chunk * 4
+    erase = at(buffers.raw, 2 * size) if buffers.strengths == 2 else None
+    strengths = lower_strengths(asm, at(buffers.raw, size), erase, asm.dims.heads)
+    diagonals = lower_diagonals(asm, buffers.raw, buffers.diagonals, strengths)
+    blocks = 2 * (1 + buffers.strengths) * asm.dims.heads * asm.dims.rows
+    right = load(asm, "B", diagonals, size=blocks, flags=TRANSPOSE, label="gate diagonals")
+    segments, ratios = lower_ratios(asm, basics, right, diagonals, strengths)
+    _factors(asm, basics, buffers, segments, strengths)
     return ratios
 
 
-def lower_diagonals(asm: Assembler, raw: Operand, diagonals: Operand) -> Operand:
-    """Map steps: diagonal fractals in L1: high parts of scaled log decays and ln beta, every head's in turn, then low parts."""
+def lower_diagonals(asm: Assembler, raw: Operand, diagonals: Operand, strengths: Strengths) -> Operand:
+    """Map steps: diagonal fractals in L1: high parts of scaled log decays and ln beta, every head's in turn, then low parts.
+
+    With two strengths, ln of the erase share behind ln beta.
+    """
     asm.stage = MAP
     dims = asm.dims
     heads, rows = dims.heads, dims.rows
-    logs = asm.buffer("logs", "UB", 2 * heads * dims.chunk * 4)
-    strengths = heads * dims.chunk * 4
+    kinds = 2 if strengths.erase is None else 3
+    logs = asm.buffer("logs", "UB", kinds * heads * dims.chunk * 4)
+    size = heads * dims.chunk * 4
     vector(asm, "muls32", logs, raw, repeats=heads, scalar=asm.scalar(GATE_SCALE), label="log decay")
-    vector(asm, "ln32", at(logs, strengths), at(raw, strengths), repeats=heads, label="ln beta")
-    vector(asm, "maxs32", logs, logs, repeats=2 * heads, scalar=asm.scalar(LOWEST_LOG), label="gates")
-    halves = high_and_low(asm, logs, 2 * heads, "gates")
-    blocks = 4 * heads * rows
+    vector(asm, "ln32", at(logs, size), strengths.column, repeats=heads, label="ln beta")
+    if strengths.erase is not None:
+        vector(asm, "ln32", at(logs, 2 * size), strengths.erase, repeats=heads, label="ln erase share")
+    vector(asm, "maxs32", logs, logs, repeats=kinds * heads, scalar=asm.scalar(LOWEST_LOG), label="gates")
+    halves = high_and_low(asm, logs, kinds * heads, "gates")
+    blocks = 2 * kinds * heads * rows
     build_diagonals(asm, halves, diagonals, blocks, "gate")
     in_l1 = asm.buffer("gate diagonals", "L1", blocks * HALF)
     to_l1(asm, diagonals, Place(Parts(in_l1, 0), 1, blocks), in_l1, label="gate diagonals")
     return in_l1
 
 
-def lower_ratios(asm: Assembler, basics: Basics, right: Operand) -> tuple[Operand, Operand]:
-    """Map steps, with the diagonals in L0B: the segments in L0A, and the ratios in UB."""
-    part_blocks = 2 * asm.dims.heads * asm.dims.rows
+def lower_ratios(
+    asm: Assembler, basics: Basics, right: Operand, diagonals: Operand, strengths: Strengths
+) -> tuple[Operand, Ratios]:
+    """Map steps, with the diagonals in L0B and in L1: the segments in L0A, and the ratios in UB."""
+    erased = strengths.erase is not None
+    part_blocks = (3 if erased else 2) * asm.dims.heads * asm.dims.rows
     segments = _segments(asm, basics, right, part_blocks)
-    return segments, _ratios(asm, basics, segments, right, part_blocks)
+    return segments, _ratios(asm, basics, segments, right, Parts(diagonals, part_blocks) if erased else None, part_blocks)
 
 
 def _segments(asm: Assembler, basics: Basics, right: Operand, part_blocks: int) -> Operand:
@@ -244,7 +277,10 @@ def _segments(asm: Assembler, basics: Basics, right: Operand, part_blocks: int) 
     return load(asm, "A", in_l1, count=2, size=2 * count, inner=2, group=1, label="segments")
 
 
-def _ratios(asm: Assembler, basics: Basics, segments: Operand, right: Operand, part_blocks: int) -> Operand:
+def _ratios(
+    asm: Assembler, basics: Basics, segments: Operand, right: Operand, diagonals: Parts | None, part_blocks: int
+) -> Ratios:
+    """diagonals: those of all gates in L1, when the last ones are logarithms of the system's row factors."""
     dims = asm.dims
     heads, rows, triangle = dims.heads, dims.rows, dims.triangle
     count = heads * rows
@@ -266,12 +302,27 @@ def _ratios(asm: Assembler, basics: Basics, segments: Operand, right: Operand, p
         )  # fmt: skip
         multiply(asm, own, basics.ones, log_beta, count=rows, mode=N_GROWS, label="exponents: ln beta")
     multiply(asm, tile, basics.negative, masks, count=heads, n=triangle, move_tile=triangle, label="exponents: mask")
-    ratios = copy_out(asm, tile, heads * triangle, half=False, label="ratios")
-    vector(asm, "exp32", ratios, ratios, repeats=heads * triangle * FULL // 256, label="ratios")
-    return ratios
+    ratios = _exponential(asm, tile, "ratios")
+    if diagonals is None:
+        return Ratios(ratios, ratios)
+    ones = load(asm, "B", basics.one, count=rows, size=1, group=0, label="ones")
+    for head in range(heads):
+        shares = diagonals.from_fractal((2 * heads + head) * rows)
+        left = load_parts(asm, "A", shares, size=rows, label="erase shares")
+        own = at(tile, head * triangle * FULL)
+        multiply(asm, own, left, ones, count=rows, move_left=1, mode=N_GROWS, label="exponents: ln erase share")
+    return Ratios(_exponential(asm, tile, "system ratios"), ratios)
 
 
-def _factors(asm: Assembler, basics: Basics, buffers: GateBuffers, segments: Operand) -> None:
+def _exponential(asm: Assembler, tile: Operand, label: str) -> Operand:
+    """Of every head's triangle in L0C, in UB."""
+    count = asm.dims.heads * asm.dims.triangle
+    found = copy_out(asm, tile, count, half=False, label=label)
+    vector(asm, "exp32", found, found, repeats=count * FULL // 256, label=label)
+    return found
+
+
+def _factors(asm: Assembler, basics: Basics, buffers: GateBuffers, segments: Operand, strengths: Strengths) -> None:
     """exp of the sums from the chunk's start (read, output), to its end with beta (write), and of all of it (chunk decay)."""
     dims = asm.dims
     heads, rows = dims.heads, dims.rows
@@ -282,23 +333,26 @@ def _factors(asm: Assembler, basics: Basics, buffers: GateBuffers, segments: Ope
         asm, tile, Parts(segments, heads * rows), sums, m=heads, n=width, k=rows, overwrite=True, label="sums"
     )  # fmt: skip
     staged = copy_out(asm, tile, heads * width, half=False, label="sums")
-    factors, pitch = buffers.factor_rows, FULL // UNIT
+    factors, pitch, blocks = buffers.factor_rows, FULL // UNIT, factor_blocks(buffers.strengths)
     for head in range(heads):  # all rows of a fractal are equal: the first one is taken, eight lanes of each at a time
-        target, source = at(factors, head * FACTOR_BLOCKS * 64), at(staged, head * FULL)
+        target, source = at(factors, head * blocks * 64), at(staged, head * FULL)
         vector(
             asm, "exp32", target, source, repeats=2, blocks=(2, heads * pitch, 0), strides=(1, 1, 0), label="row factors"
         )  # fmt: skip
-    stride = FACTOR_BLOCKS * 2
+    stride = blocks * 2
     read, write, output, decay = (at(factors, block * 64) for block in (READ, WRITE, OUTPUT, CHUNK_DECAY))
     vector(
         asm, "exp32", decay, at(staged, 2 * rows * heads * FULL), repeats=heads, strides=(stride, pitch, 0),
         mask=asm.mask((1 << 16) - 1), label="chunk decay",
     )  # fmt: skip
-    beta = at(buffers.raw, heads * dims.chunk * 4)
-    vector(asm, "mul32", write, write, beta, repeats=heads, strides=(stride, stride, 8), label="write factors")
+    vector(asm, "mul32", write, write, strengths.column, repeats=heads, strides=(stride, stride, 8), label="write factors")
     vector(asm, "muls32", output, read, repeats=heads, strides=(stride, stride, 0), scalar=0, label="output factors")
-    vector(asm, "mul32", factors, factors, buffers.factor_scales, repeats=4 * heads, label="factor scales")
-    blocks = heads * FACTOR_BLOCKS
-    halves = high_and_low(asm, factors, blocks * 16 // 64, "factors")
-    build_diagonals(asm, halves, buffers.factor_diagonals, 2 * blocks, "factor")
-    to_l1(asm, buffers.factor_diagonals, Place(buffers.factors, 1, 2 * blocks), buffers.factors.high, label="factors")
+    if strengths.erase is not None and strengths.write is not None:
+        value, one = at(factors, VALUE * 64), asm.scalar(1.0)
+        vector(asm, "mul32", read, read, strengths.erase, repeats=heads, strides=(stride, stride, 8), label="read factors")
+        vector(asm, "muls32", value, strengths.write, repeats=heads, strides=(stride, 8, 0), scalar=one, label="value factors")
+    vector(asm, "mul32", factors, factors, buffers.factor_scales, repeats=blocks // 4 * heads, label="factor scales")
+    count = heads * blocks
+    halves = high_and_low(asm, factors, count * 16 // 64, "factors")
+    build_diagonals(asm, halves, buffers.factor_diagonals, 2 * count, "factor")
+    to_l1(asm, buffers.factor_diagonals, Place(buffers.factors, 1, 2 * count), buffers.factors.high, label="factors")

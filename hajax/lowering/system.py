@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
-from hajax.lowering.gates import Basics
+from hajax.lowering.gates import Basics, Ratios
 from hajax.lowering.tiles import (
     DISTANCE_GROWS,
     K_GROWS,
@@ -98,7 +98,7 @@ def key_and_query_rows(asm: Assembler, inputs: Inputs, key_head: int, start: int
     return target
 
 
-def lower_scores(asm: Assembler, basics: Basics, inputs: Inputs, ratios: Operand, system: System, delta: bool) -> None:
+def lower_scores(asm: Assembler, basics: Basics, inputs: Inputs, ratios: Ratios, system: System, delta: bool) -> None:
     """Map steps: N (with delta) and scale o ratio o Q K^T of every head, split, to L1."""
     scaled = scale_scores(asm, inputs, ratios)
     count = asm.dims.heads * asm.dims.triangle
@@ -108,7 +108,7 @@ def lower_scores(asm: Assembler, basics: Basics, inputs: Inputs, ratios: Operand
     split(asm, basics.negative, tile, whole(system.triangles.from_fractal(first), size), label="triangles", piece=size)
 
 
-def scale_scores(asm: Assembler, inputs: Inputs, ratios: Operand, *, scaled_queries: bool = True) -> Operand:
+def scale_scores(asm: Assembler, inputs: Inputs, ratios: Ratios, *, scaled_queries: bool = True) -> Operand:
     """Map steps: N of every head, then scale o ratio o Q K^T of every head, packed lower triangles in fp32 in UB.
 
     scaled_queries False: without the scale.
@@ -122,11 +122,11 @@ def scale_scores(asm: Assembler, inputs: Inputs, ratios: Operand, *, scaled_quer
     if scaled_queries:
         vector(asm, "muls32", of_scores, of_scores, repeats=repeats * together, scalar=0, label="Q K^T")
     scaled = asm.buffer("triangles:UB", "UB", 2 * dims.heads * triangle)
-    for kind, name in enumerate(("system", "scores")):
+    for kind, (name, of_kind) in enumerate((("system", ratios.system), ("scores", ratios.scores))):
         for head in range(0, dims.heads, together):
             target = at(scaled, (kind * dims.heads + head) * triangle)
             vector(
-                asm, "mul32", target, at(ratios, head * triangle), products[0][kind], repeats=repeats * together, label=name
+                asm, "mul32", target, at(of_kind, head * triangle), products[0][kind], repeats=repeats * together, label=name
             )  # fmt: skip
     return scaled
 

@@ -50,7 +50,7 @@ def place_fractals(asm: Assembler) -> Fractals:
     squares = asm.dims.rows**2
     between = {name: at(source, (10 + len(left) + n * squares) * HALF) for n, name in enumerate(whole)}
     near = {half: at(target, (2 + n) * HALF) for n, half in enumerate(NEAR)}
-    shared = Basics(target, at(target, HALF), target, source, source, source, source, at(source, HALF))
+    shared = Basics(target, at(target, HALF), target, source, source, source, source, at(source, HALF), at(source, 9 * HALF))
     return Fractals(at(target, HALF), at(source, 9 * HALF), near, between, shared)
 
 

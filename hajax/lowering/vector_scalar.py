@@ -11,6 +11,7 @@ from hajax.lowering import gates
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, Constants, Dims, at
 from hajax.lowering.cube_scalar import Kind
 from hajax.lowering.exchange import exchanged_bytes, export, import_back, two_stages
+from hajax.lowering.strengths import Strengths
 from hajax.lowering.system import Inputs, System, lower_inverse, place_system, zero_above
 from hajax.lowering.tiles import TRANSPOSE, Matrix, Parts, load, load_parts, multiply, parts_in_l1, vector
 from hajax.lowering.vector_gates import RowFactors, lower_row_factors, place_row_factors, place_sums
@@ -102,13 +103,14 @@ def build(
     asm.stage = STATE
     if form is not None:
         _advance(form, order)
-    in_l1 = gates.lower_diagonals(asm, raw, diagonals)
+    strengths = Strengths(at(raw, dims.chunk * 4))
+    in_l1 = gates.lower_diagonals(asm, raw, diagonals, strengths)
     if form is not None:
         read_scale = -1 / state_scale if reordered else -KEY_SCALE
         lower_row_factors(asm, basics, sums, in_l1, factors, state_scale=state_scale, read_scale=read_scale)
     if kind != "state":
         right = load(asm, "B", in_l1, size=4 * dims.rows, flags=TRANSPOSE, label="gate diagonals")
-        _, ratios = gates.lower_ratios(asm, basics, right)
+        _, ratios = gates.lower_ratios(asm, basics, right, in_l1, strengths)
         lower_vector_scores(asm, Inputs((rows.key,), (rows.query,), ()), ratios, system, chosen.scores, delta=delta)
         if delta:
             lower_inverse(asm, basics, system)

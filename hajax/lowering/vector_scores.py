@@ -4,6 +4,7 @@ Blocked they stay the packed lower triangles of fractals that the cube leaves; d
 """
 
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
+from hajax.lowering.gates import Ratios
 from hajax.lowering.system import Inputs, System, scale_scores, score_products
 from hajax.lowering.tiles import Parts, vector
 from hajax.lowering.vector_tiles import LANES, TO_BLOCKED, TO_DENSE, Layout, Tile, split_tile, subtract
@@ -13,7 +14,7 @@ ROW = 256  # bytes of a dense row of 64 fp32: one repeat
 
 
 def lower_vector_scores(
-    asm: Assembler, inputs: Inputs, ratios: Operand, system: System, layout: Layout, *, delta: bool = True
+    asm: Assembler, inputs: Inputs, ratios: Ratios, system: System, layout: Layout, *, delta: bool = True
 ) -> None:
     """Map steps: N = -(ratio o K K^T), with delta, and ratio o Q K^T.
 
@@ -26,7 +27,7 @@ def lower_vector_scores(
         split_tile(asm, Tile(scaled, 2 * asm.dims.triangle, 1, "blocked"), system.triangles, label="triangles")
         return
     repeats = asm.dims.chunk
-    factors = _dense(asm, ratios, "ratios")
+    factors = _dense(asm, ratios.scores, "ratios")
     pair = score_products(asm, inputs)[0]
     for kind, name in enumerate(("system", "scores")):
         if kind == 0 and not delta:

@@ -20,16 +20,24 @@ def schedule_hajax(mechanism: Mechanism, shape: Shape, target: NpuTarget, versio
 
 def form_of(mechanism: Mechanism) -> Form:
     """How a member is lowered. Raises ValueError for one that is not."""
+    if mechanism.decay != "per_channel":
+        return _SCALAR[mechanism.delta, mechanism.strengths]
     if mechanism.strengths != 1:
-        raise ValueError(f"mechanism: schedule hajax has no lowering for separate erase and write strengths ({mechanism.name})")
-    return (_PER_CHANNEL if mechanism.decay == "per_channel" else _SCALAR)[mechanism.delta]
+        raise ValueError(
+            "mechanism: schedule hajax has no lowering for separate erase and write strengths with a decay per channel "
+            f"({mechanism.name})"
+        )
+    return _PER_CHANNEL[mechanism.delta]
 
 
-def _scalar(delta: bool) -> Form:
+def _scalar(delta: bool, strengths: int) -> Form:
     def build(dims: Dims, constants: Constants, kind: Kind) -> Program:
-        return cube_scalar.build(dims, constants, delta=delta, kind=kind)
+        return cube_scalar.build(dims, constants, delta=delta, strengths=strengths, kind=kind)
 
-    return Form(build, pairs=True, shares_keys=True, slot_bytes=lambda dims: cube_scalar.slot_bytes(dims, delta), carried=True)
+    def slot_bytes(dims: Dims) -> int:
+        return cube_scalar.slot_bytes(dims, delta, strengths)
+
+    return Form(build, pairs=True, shares_keys=True, slot_bytes=slot_bytes, carried=True)
 
 
 def _per_channel(delta: bool) -> Form:
@@ -41,4 +49,4 @@ def _per_channel(delta: bool) -> Form:
 
 
 _PER_CHANNEL = {delta: _per_channel(delta) for delta in (False, True)}
-_SCALAR = {delta: _scalar(delta) for delta in (False, True)}
+_SCALAR = {key: _scalar(*key) for key in ((False, 1), (True, 1), (True, 2))}
