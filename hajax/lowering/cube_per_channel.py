@@ -5,6 +5,8 @@ a column factor of A and P. The state is kept times a power of two: so are the k
 are divided by it. Thus x and P are as they should be, and so are scores: products of the one kind with the other.
 """
 
+from dataclasses import dataclass
+
 from hajax import abi
 from hajax.lowering.assembler import FULL, HALF, Assembler, Constants, Dims, at
 from hajax.lowering.per_channel_gates import (
@@ -46,6 +48,8 @@ from hajax.lowering.per_channel_scores import (
 from hajax.lowering.per_channel_tiles import FRACTAL
 from hajax.lowering.system import Inputs, System, inverse_pitch, lower_inverse, zero_above
 from hajax.lowering.tiles import (
+    N_GROWS,
+    RIGHT_MOVES,
     TRANSPOSE,
     Matrix,
     Parts,
@@ -60,17 +64,29 @@ from hajax.lowering.tiles import (
 )
 from hajax.plans.program import LOAD, STATE, Operand, Program
 
+
 STATE_SCALE = 8.0  # up to 8 the writing keys gain in accuracy, further on scaled queries and reading rows lose as much
 
 
-def build(dims: Dims, constants: Constants, *, delta: bool = True, state_scale: float = STATE_SCALE) -> Program:
+@dataclass(frozen=True, slots=True)
+class _Shares:
+    """Of two strengths: diagonals of a head's row blocks in L1."""
+
+    erase: Parts
+    write: Parts
+
+
+def build(
+    dims: Dims, constants: Constants, *, delta: bool = True, strengths: int = 1, state_scale: float = STATE_SCALE
+) -> Program:
     """The program of one item: `dims.heads` heads of `dims.columns` state columns. state_scale: a power of two.
 
-    Without delta, x is V; what only a correction reads is made all the same.
+    strengths 2: the system, what is read of the state and values have row factors, too (hajax.lowering.strengths). Without
+    delta, x is V; what only a correction reads is made all the same.
     """
     asm = Assembler(dims, constants)
     fractals = place_fractals(asm, state_scale)
-    gates = place_gates(asm)
+    gates = place_gates(asm, strengths)
     inputs = _place_inputs(asm)
     system = System(
         parts_in_l1(asm, "system", dims.heads * dims.triangle),
@@ -92,11 +108,14 @@ def build(dims: Dims, constants: Constants, *, delta: bool = True, state_scale: 
     tiles = place_tiles(asm)
     pick_inside(asm, fractals, tiles, gates.zeros, strength_columns(asm, fractals, gates.strengths), state_scale)
     split_triangles(asm, fractals, tiles, system.triangles, scores)
+    if gates.shares is not None:
+        _erase_rows(asm, fractals, system, gates.shares)
     if delta:
         lower_inverse(asm, fractals, system, stage=STATE)
     for head, state in enumerate(states):
         own_scores = scores.from_fractal(head * dims.rows * dims.rows)
-        _advance(asm, fractals, inputs, system, own_scores, gates.chunk_decays[head], reads[head], state, head, delta)
+        shares = _shares_of(asm, gates, head)
+        _advance(asm, fractals, inputs, system, own_scores, gates.chunk_decays[head], reads[head], state, head, delta, shares)
     lower_strengths(asm, fractals, gates, state_scale)
     blocks = place_block_rows(asm)
     for head in range(dims.heads):
@@ -202,6 +221,7 @@ def _advance(
     state: Parts,
     head: int,
     delta: bool,
+    shares: _Shares | None,
 ) -> None:
     """State steps of one head: read, correct, output, update. Tiles of rows are [value block][row block]."""
     asm.stage = STATE
@@ -212,7 +232,7 @@ def _advance(
     _read(asm, reads.start, state, error, output)
     corrected: Matrix
     if error is not None:
-        corrected = _correct(asm, fractals, inputs, system, error, head)
+        corrected = _correct(asm, fractals, inputs, system, error, head, shares)
     else:
         tile = inputs.values[head]
         corrected = load(asm, "B", tile, count=rows, size=values, inner=rows, group=1, flags=TRANSPOSE, label="V")
@@ -224,20 +244,67 @@ def _advance(
     split(asm, fractals.negative, update, whole(state, asm.dims.keys * values), label="state")
 
 
-def _correct(asm: Assembler, fractals: Fractals, inputs: Inputs, system: System, error: Operand, head: int) -> Parts:
+def _erase_rows(asm: Assembler, fractals: Fractals, system: System, shares: Parts) -> None:
+    """State steps: the rows of every head's system times the shares that erase."""
+    asm.stage = STATE
+    rows, triangle = asm.dims.rows, asm.dims.triangle
+    for head in range(asm.dims.heads):
+        own = system.triangles.from_fractal(head * triangle)
+        tile = asm.buffer("system", "L0C", triangle * FULL)
+        left = load_parts(asm, "A", shares.from_fractal(head * rows), size=rows, label="erase shares")
+        right = load_parts(asm, "B", own, size=triangle, flags=TRANSPOSE, label="system")
+        multiply(asm, tile, left, right, count=rows, move_left=1, mode=N_GROWS | RIGHT_MOVES, overwrite=True, label="system")
+        split(asm, fractals.negative, tile, whole(own, triangle), label="system")
+
+
+def _shares_of(asm: Assembler, gates: GateBuffers, head: int) -> _Shares | None:
+    if gates.shares is None:
+        return None
+    erase, write = (gates.shares.from_fractal((kind * asm.dims.heads + head) * asm.dims.rows) for kind in (0, 1))
+    return _Shares(erase, write)
+
+
+def _correct(
+    asm: Assembler, fractals: Fractals, inputs: Inputs, system: System, error: Operand, head: int, shares: _Shares | None
+) -> Parts:
     """x = A (V - (K o e^G) S) as right operand. error: in L0C, what is taken from V."""
     rows, values = asm.dims.rows, asm.dims.values
     count = rows * values
-    value = load(asm, "B", inputs.values[head], size=count, flags=TRANSPOSE, label="V")
-    multiply(asm, error, fractals.identity, value, n=count, label="V")
     between = parts_in_l1(asm, "error", count)
-    split(asm, fractals.negative, error, whole(between, count), label="error")
+    if shares is None:
+        value = load(asm, "B", inputs.values[head], size=count, flags=TRANSPOSE, label="V")
+        multiply(asm, error, fractals.identity, value, n=count, label="V")
+        split(asm, fractals.negative, error, whole(between, count), label="error")
+        residual = _right(asm, between, "error")
+    else:
+        residual = _shared_residual(asm, fractals, inputs.values[head], error, between, shares)
     inverse = load_parts(asm, "A", system.inverse.from_fractal(head * inverse_pitch(asm)), size=rows * rows, label="A")
     tile = asm.buffer("x", "L0C", count * FULL)
-    multiply(asm, tile, inverse, _right(asm, between, "error"), m=rows, n=values, k=rows, overwrite=True, label="x")
+    multiply(asm, tile, inverse, residual, m=rows, n=values, k=rows, overwrite=True, label="x")
     between = parts_in_l1(asm, "x", count)
     split(asm, fractals.negative, tile, whole(between, count), label="x")
     return _right(asm, between, "x")
+
+
+def _shared_residual(
+    asm: Assembler, fractals: Fractals, value: Operand, error: Operand, between: Parts, shares: _Shares
+) -> Parts:
+    """diag(write share) V - diag(erase share) (K o e^G) S as right operand."""
+    rows, values = asm.dims.rows, asm.dims.values
+    count = rows * values
+    split(asm, fractals.negative, error, whole(between, count), label="error")
+    tile = asm.buffer("residual", "L0C", count * FULL)  # [row block][value block]
+    values_right = load(asm, "B", value, count=rows, size=values, inner=rows, group=1, flags=TRANSPOSE, label="V")
+    terms = (("erase", shares.erase, _right(asm, between, "error")), ("write", shares.write, values_right))
+    for name, share, right in terms:
+        left = load_parts(asm, "A", share, size=rows, label=f"{name} shares")
+        multiply(
+            asm, tile, left, right, overwrite=name == "erase", label=f"{name} share",
+            count=rows, n=values, move_tile=values, move_left=1, move_right=values,
+        )  # fmt: skip
+    parts = parts_in_l1(asm, "residual", count)
+    split(asm, fractals.negative, tile, whole(parts, count), label="residual")
+    return load_parts(asm, "B", parts, size=count, flags=TRANSPOSE, label="residual")
 
 
 def _right(asm: Assembler, tile: Parts, label: str) -> Parts:

@@ -12,6 +12,7 @@ from hajax import abi
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
 from hajax.lowering.gates import build_diagonals, high_and_low, selector_fractals
 from hajax.lowering.per_channel_tiles import Write, Zeros, place_zeros, split_tile, write
+from hajax.lowering.strengths import lower_strengths as shares_of
 from hajax.lowering.tiles import (
     TRANSPOSE,
     Parts,
@@ -122,21 +123,23 @@ class GateBuffers:
     """What outlives a stage, and zeros to put diagonals on."""
 
     decays: tuple[Parts, ...]  # of each head, [key block][row block]
-    raw_strengths: Operand
+    raw_strengths: Operand  # of two strengths, those of all heads that write, then those that erase
     strengths: Parts  # diagonals, [head][row block], times the state's scale
+    shares: Parts | None  # of two strengths: diagonals, [erase, write][head][row block]
     zeros: Zeros
     chunk_decays: tuple[Parts, ...]  # diagonals of each head's key blocks
 
 
-def place_gates(asm: Assembler) -> GateBuffers:
+def place_gates(asm: Assembler, strengths: int = 1) -> GateBuffers:
     """Setup: room for gates, and zeros."""
     heads, rows, keys = asm.dims.heads, asm.dims.rows, asm.dims.keys
     decays = tuple(parts_in_l1(asm, "decays", rows * keys) for _ in range(heads))
     chunk_decays = tuple(parts_in_l1(asm, "chunk decay", keys, versions=2) for _ in range(heads))
-    raw = asm.buffer("strengths", "UB", heads * asm.dims.chunk * 4, versions=2)
+    raw = asm.buffer("strengths", "UB", strengths * heads * asm.dims.chunk * 4, versions=2)
     most = max(2 * SLOTS * _pairs(asm) * HALF, picked_bytes(asm))
-    strengths = parts_in_l1(asm, "strengths", heads * rows, versions=2)
-    return GateBuffers(decays, raw, strengths, place_zeros(asm, most), chunk_decays)
+    columns = parts_in_l1(asm, "strengths", heads * rows, versions=2)
+    shares = parts_in_l1(asm, "shares", 2 * heads * rows, versions=2) if strengths == 2 else None
+    return GateBuffers(decays, raw, columns, shares, place_zeros(asm, most), chunk_decays)
 
 
 def picked_bytes(asm: Assembler) -> int:
@@ -154,9 +157,10 @@ def load_gates(asm: Assembler, fractals: Fractals, buffers: GateBuffers) -> None
     asm.stage = LOAD
     tensors = abi.table("tensors")
     dims = asm.dims
-    for head in range(dims.heads):
-        place = at(buffers.raw_strengths, head * dims.chunk * 4)
-        asm.emit("gate_to_ub", place, p=(tensors["beta"], head), label="beta")
+    for kind, name in enumerate(("beta",) if buffers.shares is None else ("beta", "erase")):
+        for head in range(dims.heads):
+            place = at(buffers.raw_strengths, (kind * dims.heads + head) * dims.chunk * 4)
+            asm.emit("gate_to_ub", place, p=(tensors[name], head), label=name)
     count = dims.rows * dims.keys
     for head, decays in enumerate(buffers.decays):
         staged = asm.buffer("decays:UB", "UB", count * FULL)
@@ -167,14 +171,25 @@ def load_gates(asm: Assembler, fractals: Fractals, buffers: GateBuffers) -> None
 
 
 def lower_strengths(asm: Assembler, fractals: Fractals, buffers: GateBuffers, state_scale: float) -> None:
-    """Map steps: strengths times the state's scale as diagonals in L1, [head][row block]."""
+    """Map steps: strengths times the state's scale as diagonals in L1, [head][row block]; of two, their shares likewise."""
     asm.stage = MAP
-    heads, rows = asm.dims.heads, asm.dims.rows
-    count = heads * rows
-    halves = high_and_low(asm, buffers.raw_strengths, heads, "strengths")
-    staged = buffers.zeros.to_ub(asm, "strength diagonals", 2 * count * HALF)
-    build_diagonals(asm, halves, staged, 2 * count, "strength", state_scale)
-    write(asm, staged, Write(buffers.strengths, 2 * count * HALF // UNIT), 0, "strengths")
+    heads = asm.dims.heads
+    erase = at(buffers.raw_strengths, heads * asm.dims.chunk * 4) if buffers.shares is not None else None
+    strengths = shares_of(asm, buffers.raw_strengths, erase, heads)
+    _diagonals(asm, strengths.column, heads, buffers, buffers.strengths, "strength", state_scale)
+    if buffers.shares is not None and strengths.erase is not None:  # the shares that write lie behind
+        _diagonals(asm, strengths.erase, 2 * heads, buffers, buffers.shares, "share", 1.0)
+
+
+def _diagonals(
+    asm: Assembler, vectors: Operand, repeats: int, buffers: GateBuffers, target: Parts, label: str, scale: float
+) -> None:
+    """Vectors of a chunk's tokens, which are used up, as diagonals in L1."""
+    fractals = 2 * repeats * asm.dims.rows
+    halves = high_and_low(asm, vectors, repeats, f"{label}s")
+    staged = buffers.zeros.to_ub(asm, f"{label} diagonals", fractals * HALF)
+    build_diagonals(asm, halves, staged, fractals, label, scale)
+    write(asm, staged, Write(target, fractals * HALF // UNIT), 0, f"{label}s")
 
 
 def strength_columns(asm: Assembler, fractals: Fractals, diagonals: Parts) -> Operand:

@@ -19,15 +19,8 @@ def schedule_hajax(mechanism: Mechanism, shape: Shape, target: NpuTarget, versio
 
 
 def form_of(mechanism: Mechanism) -> Form:
-    """How a member is lowered. Raises ValueError for one that is not."""
-    if mechanism.decay != "per_channel":
-        return _SCALAR[mechanism.delta, mechanism.strengths]
-    if mechanism.strengths != 1:
-        raise ValueError(
-            "mechanism: schedule hajax has no lowering for separate erase and write strengths with a decay per channel "
-            f"({mechanism.name})"
-        )
-    return _PER_CHANNEL[mechanism.delta]
+    """How a member is lowered."""
+    return (_PER_CHANNEL if mechanism.decay == "per_channel" else _SCALAR)[mechanism.delta, mechanism.strengths]
 
 
 def _scalar(delta: bool, strengths: int) -> Form:
@@ -40,13 +33,14 @@ def _scalar(delta: bool, strengths: int) -> Form:
     return Form(build, pairs=True, shares_keys=True, slot_bytes=slot_bytes, carried=True)
 
 
-def _per_channel(delta: bool) -> Form:
+def _per_channel(delta: bool, strengths: int) -> Form:
     def build(dims: Dims, constants: Constants, kind: Kind) -> Program:
         assert kind == "whole"
-        return cube_per_channel.build(dims, constants, delta=delta)
+        return cube_per_channel.build(dims, constants, delta=delta, strengths=strengths)
 
     return Form(build, pairs=False, shares_keys=False, slot_bytes=None, carried=True)
 
 
-_PER_CHANNEL = {delta: _per_channel(delta) for delta in (False, True)}
-_SCALAR = {key: _scalar(*key) for key in ((False, 1), (True, 1), (True, 2))}
+_MEMBERS = ((False, 1), (True, 1), (True, 2))  # with a correction or not, strengths
+_PER_CHANNEL = {member: _per_channel(*member) for member in _MEMBERS}
+_SCALAR = {member: _scalar(*member) for member in _MEMBERS}
