@@ -64,7 +64,6 @@ from hajax.lowering.tiles import (
 )
 from hajax.plans.program import LOAD, STATE, Operand, Program
 
-
 STATE_SCALE = 8.0  # up to 8 the writing keys gain in accuracy, further on scaled queries and reading rows lose as much
 
 

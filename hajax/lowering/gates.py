@@ -219,8 +219,7 @@ def lower_gates(asm: Assembler, basics: Basics, buffers: GateBuffers) -> Ratios:
     """Map steps: ratios exp(D) beta_j of every head, packed lower triangles in fp32 in UB; and row factors."""
     asm.stage = MAP
     size = asm.dims.heads * asm.dims.chunk * 4
-    erase = at(buffers.raw, 2 * size) if buffers.strengths == 2 else None
-    strengths = lower_strengths(asm, at(buffers.raw, size), erase, asm.dims.heads)
+    strengths = lower_strengths(asm, at(buffers.raw, size), buffers.strengths, asm.dims.heads)
     diagonals = lower_diagonals(asm, buffers.raw, buffers.diagonals, strengths)
     blocks = 2 * (1 + buffers.strengths) * asm.dims.heads * asm.dims.rows
     right = load(asm, "B", diagonals, size=blocks, flags=TRANSPOSE, label="gate diagonals")

@@ -174,8 +174,7 @@ def lower_strengths(asm: Assembler, fractals: Fractals, buffers: GateBuffers, st
     """Map steps: strengths times the state's scale as diagonals in L1, [head][row block]; of two, their shares likewise."""
     asm.stage = MAP
     heads = asm.dims.heads
-    erase = at(buffers.raw_strengths, heads * asm.dims.chunk * 4) if buffers.shares is not None else None
-    strengths = shares_of(asm, buffers.raw_strengths, erase, heads)
+    strengths = shares_of(asm, buffers.raw_strengths, 1 if buffers.shares is None else 2, heads)
     _diagonals(asm, strengths.column, heads, buffers, buffers.strengths, "strength", state_scale)
     if buffers.shares is not None and strengths.erase is not None:  # the shares that write lie behind
         _diagonals(asm, strengths.erase, 2 * heads, buffers, buffers.shares, "share", 1.0)

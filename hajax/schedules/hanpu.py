@@ -85,4 +85,6 @@ def _lowering(mechanism: Mechanism) -> ModuleType:
 
 def _require(mechanism: Mechanism, name: str) -> None:
     if mechanism.strengths != 1:
-        raise ValueError(f"mechanism: schedule {name} has no lowering for separate erase and write strengths ({mechanism.name})")
+        raise ValueError(
+            f"mechanism: schedule {name} has no lowering for separate erase and write strengths ({mechanism.name}), hajax has"
+        )

@@ -52,3 +52,21 @@ def test_calls_of_another_length_have_plans_of_their_own():
         arrays = arguments(tokens)
         output, _ = called(hajax.gated_delta_rule, False)(arrays)
         np.testing.assert_allclose(output, hajax.gated_delta_rule(**arrays, implementation="xla")[0], atol=WITHIN)
+
+
+@pytest.mark.parametrize("channels", [None, (), (32,)], ids=["no decay", "scalar", "per channel"])
+@pytest.mark.parametrize("jit", [False, True])
+def test_two_strengths_erase_and_write_apart(channels, jit):
+    arrays = arguments(130, channels or ())
+    beta, erase = jax.random.uniform(jax.random.key(1), (2, 1, 130, 2))
+    arrays |= {"beta": beta.at[0, 3::7].set(0.0), "erase": erase.at[0, 5::7].set(0.0).at[0, 10::7].set(1.0)}
+    if channels is None:
+        del arrays["log_decay"]
+
+    def call(arrays, **where):
+        return hajax.linear_attention(**arrays, delta=True, **where)
+
+    output, state = (jax.jit(lambda arrays: call(arrays, **CHIP)) if jit else lambda arrays: call(arrays, **CHIP))(arrays)
+    expected, expected_state = call(arrays, implementation="xla")
+    np.testing.assert_allclose(output, expected, atol=WITHIN)
+    np.testing.assert_allclose(state, expected_state, atol=WITHIN)
