@@ -271,6 +271,12 @@ def test_steps_in_one_anothers_gaps_need_no_order():
     refused(meeting, r"\(comb 1\): expected to start after step 2 \(comb 0\)")
 
 
+def test_what_lies_in_the_gaps_of_a_strided_write_is_nobodys():
+    comb = Step("dup32", Operand("out"), size=4, p=(2, 0, 0, 16, 0, 0, 0, 0), label="comb", barrier=True)
+    body = edit((GOOD.body[0], comb, *GOOD.body[2:]), "round O", size=16)
+    refused(placed_anew(body=body), r"\(round O\): expected bytes of out of chunk 0 in UB, got bytes that nobody has written")
+
+
 def bare(steps):
     """The steps without what orders them."""
     return [dataclasses.replace(step, waits=(), sets=(), barrier=False) for step in steps]
