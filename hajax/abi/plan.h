@@ -56,7 +56,7 @@ typedef struct {
 #define HJ_FRAME_BYTES 512 /* at the bottom of UB: the kernel's own variables */
 #define HJ_MASKS 16        /* vector masks of a program */
 #define HJ_SCALARS 32      /* scalar operands of a program; number 0 is the call's scale */
-#define HJ_TARGET_NAME 32
+#define HJ_TARGET_NAME 28
 
 /* A program of an Ascend core: one launch or several, each a list of items (work of one core, in order), and the
  * programs that they run. Every offset counts bytes from the start of the plan and is a multiple of 32. Order in the
@@ -82,6 +82,7 @@ typedef struct {
   int32_t constant_bytes;       /* fractals and vectors; the first HJ_ZERO_BYTES of them are zero */
   int32_t workspace_slot_bytes; /* GM between launches, for each value head and chunk; 0: none */
   char target[HJ_TARGET_NAME];  /* the chip it was planned for, of targets/, zero-padded */
+  uint32_t checksum;            /* CRC-32, as zlib's, of all bytes of the plan with 0 here */
 } hj_npu_plan;
 
 #define HJ_ZERO_BYTES 8192 /* zeros to fill the rows of a last chunk from */

@@ -26,7 +26,7 @@ typedef struct {
   int32_t threads;          /* host threads, at least 1; nothing but speed depends on it */
   int32_t check_races;      /* 1: order of accesses between and within pipes, and between cores */
   int32_t check_written;    /* 1: reads of never-written or freed bytes */
-  int32_t counts_only;      /* 1: no arithmetic and no data moved */
+  int32_t counts_only;      /* 1: no arithmetic, and only GM to UB moves data */
   int32_t fatal_saturation; /* 1: a value clamped to its type's range is an error */
   int32_t auto_barriers; /* 1: barriers between dependent vector instructions are put in, as the device compiler can */
   int32_t warm_l2;       /* 1: L2 keeps what earlier launches on this device left there; 0: it starts empty */

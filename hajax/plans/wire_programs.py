@@ -4,6 +4,7 @@ Buffers and labels do not survive: steps read back name places of whole memories
 """
 
 import functools
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ _FIRST, _LAST = abi.constant("HJ_FIRST_CHUNK"), abi.constant("HJ_LAST_CHUNK")
 _MASKS, _SCALARS = abi.constant("HJ_MASKS"), abi.constant("HJ_SCALARS")
 _NAME_BYTES = abi.constant("HJ_TARGET_NAME")
 _CORES = 12  # room in hj_npu_launch
+_CHECKSUM_BYTES = 4
 _EVENTS = 8  # of a pair of pipes
 _CONSTANT_SOURCE = ("constant_to_l1", "constant_to_ub", "workspace_to_l1", "workspace_to_ub")
 
@@ -97,6 +99,7 @@ def encode(ffi: cffi.FFI, plan: Plan, programs: Programs, header: dict[str, Any]
         "constant_bytes": len(programs.constants),
         "workspace_slot_bytes": programs.workspace_slot_bytes,
         "target": name.ljust(_NAME_BYTES, b"\0"),
+        "checksum": 0,
     }
     demand(ffi, "hj_npu_plan", body)
     data = bytearray(total)
@@ -108,7 +111,21 @@ def encode(ffi: cffi.FFI, plan: Plan, programs: Programs, header: dict[str, Any]
     for program, steps, place in zip(programs.programs, codes, places, strict=True):
         _put(ffi, data, place, "hj_step", _steps(program, steps))
     data[at : at + len(programs.constants)] = programs.constants
+    place = _checksum_place(ffi)
+    data[place : place + _CHECKSUM_BYTES] = zlib.crc32(data).to_bytes(_CHECKSUM_BYTES, "little")
     return bytes(data)
+
+
+def _checksum_place(ffi: cffi.FFI) -> int:
+    return ffi.offsetof("hj_npu_plan", "checksum")
+
+
+def _check_sum(ffi: cffi.FFI, data: bytes, got: int) -> None:
+    """The sum is of all bytes, with zeros where it stands itself."""
+    place = _checksum_place(ffi)
+    sum_of = zlib.crc32(data[place + _CHECKSUM_BYTES :], zlib.crc32(bytes(_CHECKSUM_BYTES), zlib.crc32(data[:place])))
+    if sum_of != got:
+        raise ValueError(f"plan: checksum: expected {sum_of} (of its bytes), got {got}")
 
 
 def _up(size: int) -> int:
@@ -239,7 +256,7 @@ def check_header(data: bytes) -> None:
 
 
 def decode(ffi: cffi.FFI, data: bytes) -> Programs:
-    """What `encode` made. Raises ValueError when the parts do not lie within the bytes."""
+    """What `encode` made. Raises ValueError when the parts do not lie within the bytes, or a byte has changed."""
     check_header(data)
     if len(data) < ffi.sizeof("hj_npu_plan"):
         raise ValueError(f"plan: expected at least {ffi.sizeof('hj_npu_plan')} bytes, got {len(data)}")
@@ -248,6 +265,7 @@ def decode(ffi: cffi.FFI, data: bytes) -> Programs:
     items = _array(ffi, data, "hj_npu_item", plan.item_offset, plan.items)
     programs = _array(ffi, data, "hj_npu_program", plan.program_offset, plan.programs)
     _array(ffi, data, "char", plan.constant_offset, plan.constant_bytes)
+    _check_sum(ffi, data, plan.checksum)
     return Programs(
         plan.npu_arch,
         plan.chunk,

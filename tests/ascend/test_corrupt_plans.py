@@ -14,6 +14,7 @@ from steps import FREE, L0A, L0B, L0C, L1, UB, alternating, flag, plan, program,
 
 from hajax import abi
 from hajax.backends import npu
+from hajax.plans import from_bytes
 from hajax.targets.npu import load
 
 TENSOR = abi.table("tensors")
@@ -139,13 +140,31 @@ def test_a_changed_byte_is_refused_or_stays_within_bounds(part):
         for new in (old ^ 1 << int(random.integers(8)), (old + int(random.integers(1, 256))) % 256):
             changed = bytearray(sound()[0])
             changed[at] = new
-            what, text = outcome(changed)
+            what, text = outcome(steps.summed(changed))  # as if it were meant
             counts[what] = counts.get(what, 0) + 1
             assert what.removeprefix("fault ") not in NEVER, f"byte {at - start} of {part}: {old} -> {new}: {text}"
             if what == "refused" and "out of device memory" not in text:  # a workspace may be too large
                 assert "expected" in text and "got" in text, text
     # Masks, scalars and what people read are free to be anything.
     assert counts["refused"] > (0.05 if part == "programs" else 0.3) * sum(counts.values()), counts
+
+
+def test_any_changed_bit_is_refused():
+    random = np.random.default_rng(0)
+    plan_bytes = sound()[0]
+    for at in (*range(0, 1024), *random.integers(1024, len(plan_bytes), 1024)):
+        changed = bytearray(plan_bytes)
+        changed[at] ^= 1 << int(random.integers(8))
+        assert outcome(changed)[0] == "refused", f"byte {at}"
+        with pytest.raises(ValueError, match=r"plan|bytes"):
+            from_bytes(bytes(changed))
+
+
+def test_the_checksum_is_named():
+    changed = bytearray(sound()[0])
+    changed[offsets()["programs"][0] + steps.ffi().offsetof("hj_npu_program", "scalars")] ^= 1  # any number is one
+    what, text = outcome(changed)
+    assert what == "refused" and re.search(r"plan: checksum: expected \d+ \(of its bytes\), got \d+", text)
 
 
 @pytest.mark.parametrize("size", [0, 8, 159, 160, 1000])
@@ -159,7 +178,7 @@ def changed_header(**fields):
     top = steps.ffi().from_buffer("hj_npu_plan *", data)
     for name, value in fields.items():
         setattr(top.header if hasattr(top.header, name) else top, name, value)
-    return data
+    return steps.summed(data)
 
 
 @pytest.mark.parametrize(("fields", "message"), [

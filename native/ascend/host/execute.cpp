@@ -5,6 +5,7 @@
 #include "acl/acl.h"
 #include "native/ascend/host/call_check.h"
 #include "native/ascend/host/gates.h"
+#include "native/ascend/host/inputs.h"
 
 namespace hajax::ascend::host {
 namespace {
@@ -207,6 +208,7 @@ void count(const PlanView& view, const Sequences& sequences, Done* done) {
 Failure execute(const PlanView& view, const hj_delta_call& call, const Kernel& kernel, Done* done) {
   if (Failure f = check_call(view, call); f.failed()) return f;
   const Sequences sequences = sequences_of(view, call);
+  if (Failure f = check_inputs(view, call, sequences); f.failed()) return f;
   Gates gates;
   if (Failure f = make_gates(view, call, sequences, &gates); f.failed()) return f;
   const Sizes sizes = sizes_of(view, call);

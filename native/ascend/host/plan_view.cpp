@@ -1,8 +1,10 @@
 #include "native/ascend/host/plan_view.h"
 
+#include <cstddef>
 #include <cstring>
 #include <initializer_list>
 
+#include "native/ascend/host/checksum.h"
 #include "native/ascend/host/step_check.h"
 
 #ifndef HAJAX_ABI_DIGEST
@@ -197,6 +199,17 @@ Failure check_program(const PlanView& view, const Chip& chip, const std::string&
   return check_steps(view, chip, program, name);
 }
 
+// The last check: a field that cannot be is told by its name, this finds what only changes the result.
+Failure check_sum(const PlanView& view) {
+  constexpr auto kPlace = static_cast<int64_t>(offsetof(hj_npu_plan, checksum));
+  constexpr uint8_t kZero[sizeof view.plan.checksum] = {};
+  constexpr int64_t kBehind = kPlace + sizeof kZero;
+  const uint32_t front = crc32(kZero, sizeof kZero, crc32(view.bytes, kPlace));
+  const uint32_t sum = crc32(view.bytes + kBehind, view.plan.header.total_bytes - kBehind, front);
+  if (sum == view.plan.checksum) return {};
+  return bad_plan("checksum", std::to_string(sum) + " (of its bytes)", view.plan.checksum);
+}
+
 }  // namespace
 
 Failure read_plan(const void* bytes, int64_t count, const Chip& chip, PlanView* view) {
@@ -227,7 +240,7 @@ Failure read_plan(const void* bytes, int64_t count, const Chip& chip, PlanView* 
   for (size_t i = 0; i < view->launches.size(); ++i) {
     if (Failure f = check_launch(*view, chip, name("launches", i), view->launches[i]); f.failed()) return f;
   }
-  return {};
+  return check_sum(*view);
 }
 
 }  // namespace hajax::ascend::host
