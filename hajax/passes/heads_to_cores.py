@@ -143,8 +143,8 @@ def _note(result: Mapping, cores: int) -> Note:
     return Note(
         "heads_to_cores",
         f"{result.family} on {cores} cores: expected makespan {result.makespan:.0f} cycles, "
-        f"{result.makespan / result.bound:.3f} of total work / cores",
-        f"expected makespans: {', '.join(beaten) or 'no other way'}",
+        f"{result.makespan / result.bound:.3f} of total work / cores; stages of a chunk counted one after the other",
+        f"makespans: {', '.join(beaten) or 'no other way'}",
         f"{worst - result.makespan:.0f} cycles",
     )
 

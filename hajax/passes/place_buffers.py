@@ -90,9 +90,9 @@ def _note(placed: Program, tops: dict[str, int]) -> Note:
     saved = sum(whole.values()) - sum(tops.values()) + (FRAME_BYTES if "UB" in tops else 0)
     return Note(
         "buffers",
-        ", ".join(f"{space} {top} B" for space, top in tops.items()),
-        "without reuse " + ", ".join(f"{space} {size} B" for space, size in whole.items()),
-        f"{max(0, saved)} B; the steps come at {placed.step_address} of UB",
+        "ends at " + ", ".join(f"{space} {top} B" for space, top in tops.items()),
+        "a place of its own for each: " + ", ".join(f"{space} {size} B" for space, size in whole.items()),
+        f"{max(0, saved)} B, as late as there is room for; the steps come at {placed.step_address} of UB",
     )
 
 
