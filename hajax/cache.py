@@ -14,6 +14,7 @@ from pathlib import Path
 import platformdirs
 
 LAYOUT = "v2"
+DAMAGES = (ValueError, KeyError, TypeError, RecursionError)  # what reading a damaged entry raises
 
 
 def _base() -> Path | None:
@@ -62,11 +63,16 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _opened(path: Path) -> tuple[str, str]:
-    """Key and text of an entry. The text of a plan may be changed and still read as one, of other numbers: hence the digest."""
-    entry = json.loads(path.read_text(encoding="utf-8"))
-    key, text = str(entry["key"]), str(entry["text"])
-    if entry["digest"] != _digest(text):
+def seal(key: str, text: str) -> str:
+    """An entry: key, text and a digest, as a text may be changed and still read as one, of other numbers."""
+    return json.dumps({"digest": _digest(text), "key": key, "text": text})
+
+
+def unseal(entry: str) -> tuple[str, str]:
+    """Key and text of an entry. Raises one of DAMAGES when it is damaged."""
+    found = json.loads(entry)
+    key, text = str(found["key"]), str(found["text"])
+    if found["digest"] != _digest(text):
         raise ValueError("its text is not the one that was written")
     return key, text
 
@@ -78,7 +84,7 @@ def read(key: str) -> str | None:
         return None
     path = _path(root, key)
     try:
-        found, text = _opened(path)
+        found, text = unseal(path.read_text(encoding="utf-8"))
         if found != key:
             raise ValueError(f"it holds the key {found!r}")
         return text
@@ -86,7 +92,7 @@ def read(key: str) -> str | None:
         return None
     except OSError as error:
         _warn(f"cannot read {path} ({error.strerror}); planning anew")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except DAMAGES as error:
         _warn(f"{path} is damaged ({error}); planning anew")
     return None
 
@@ -102,7 +108,7 @@ def write(key: str, text: str) -> None:
         root.mkdir(parents=True, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=root, suffix=".tmp")
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump({"digest": _digest(text), "key": key, "text": text}, file)
+            file.write(seal(key, text))
         os.replace(temporary, path)
         temporary = None
     except OSError as error:
@@ -125,8 +131,8 @@ def entries() -> Iterator[tuple[Path, str, str]]:
         return
     for path in sorted(root.glob("*.json")):
         try:
-            yield path, *_opened(path)
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            yield path, *unseal(path.read_text(encoding="utf-8"))
+        except (OSError, *DAMAGES) as error:
             _warn(f"{path} is damaged ({error})")
 
 

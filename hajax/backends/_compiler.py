@@ -1,6 +1,7 @@
 """Kernel sources to shared libraries with the host's C++ compiler, against the emulator's headers; kept in the user's cache.
 
-A library is found again when source, flags, compiler and every header outside of the system's are what they were.
+A library is found again when source, flags, compiler and every header outside of the system's are what they were, and it is
+still what was written.
 """
 
 import atexit
@@ -13,10 +14,10 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import warnings
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 from hajax import abi, cache
 from hajax.backends.library import check_present, find_library
@@ -24,6 +25,7 @@ from hajax.targets import npu
 
 LIBRARY = "libhajax_sim.so"
 VARIABLE = "HAJAX_SIM_LIBRARY"
+_LAYOUT = "v2"  # of the files that stand for a kernel
 _LONGEST_SECONDS = 600
 _MOST_LINES = 20
 # -g1: line tables, for messages; in DWARF 4, as addr2line of binutils 2.40 misreads those of DWARF 5 for code that the
@@ -107,6 +109,7 @@ def compile_kernel(source: Path, target: str = "ascend310p1", *, flags: Sequence
     command = find_compiler(compiler)
     options = (*_FLAGS, *compile_flags(target), *flags)
     inputs = [
+        _LAYOUT,
         str(source),
         hashlib.sha256(text).hexdigest(),
         options,
@@ -177,13 +180,43 @@ def _own_folder() -> Path:
 
 
 def _find(folder: Path, key: str) -> Path | None:
+    """What was built for the key, or None: when there is nothing, a header has changed or, with a warning, a file is damaged.
+
+    The loader does not see a damaged library: it would map pages that the file no longer has, and the process would die.
+    """
+    path = folder / f"{key}.manifest"
     try:
-        entry = json.loads((folder / f"{key}.manifest").read_text(encoding="utf-8"))
-        library = folder / entry["library"]
-        same = all(_digest(Path(path)) == digest for path, digest in entry["headers"].items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return None
-    return library if same and library.is_file() else None
+        found, text = cache.unseal(path.read_text(encoding="utf-8"))
+        if found != key:
+            raise ValueError(f"it is the one of {found}")
+        manifest = json.loads(text)
+        if not _unchanged(manifest["headers"]):
+            return None
+        for name, digest in manifest["files"].items():
+            path = folder / name
+            if _digest(path) != digest:
+                raise ValueError("it is not what was written")
+        return folder / str(manifest["library"])
+    except FileNotFoundError as error:
+        if path.suffix != ".manifest":
+            _warn(path, error.strerror or "gone")
+    except OSError as error:
+        _warn(path, error.strerror or str(error))
+    except (*cache.DAMAGES, AttributeError) as error:
+        _warn(path, str(error))
+    return None
+
+
+def _unchanged(headers: Mapping[str, str]) -> bool:
+    try:
+        return all(_digest(Path(path)) == digest for path, digest in headers.items())
+    except OSError:  # a header that is gone
+        return False
+
+
+def _warn(path: Path, reason: str) -> None:
+    message = f"hajax kernel cache: {path} is damaged ({reason}); compiling anew"
+    warnings.warn(message, RuntimeWarning, stacklevel=4)
 
 
 def _digest(path: Path) -> str:
@@ -201,18 +234,18 @@ def _build(folder: Path, key: str, source: Path, command: Sequence[str], kernels
             raise CompileError(f"{source.name} does not compile:\n{_first_error(done.stderr)}", done.stderr)
         headers = {path: _digest(Path(path)) for path in _dependencies(list_of_headers.read_text(encoding="utf-8"))}
         # Never overwritten by another content: a loader that has the file open would mix the two.
-        name = hashlib.sha256(json.dumps([key, headers]).encode()).hexdigest()[:32]
-        library = folder / f"{name}.so"
-        _put(Path(work), library.with_suffix(".json"), kernels)
+        name = hashlib.sha256(json.dumps([key, headers, _digest(built)]).encode()).hexdigest()[:32]
+        library, declared = folder / f"{name}.so", folder / f"{name}.json"
+        described = Path(work) / declared.name
+        described.write_text(json.dumps(kernels), encoding="utf-8")
+        files = {library.name: _digest(built), declared.name: _digest(described)}
+        manifest = Path(work) / f"{key}.manifest"
+        text = json.dumps({"library": library.name, "files": files, "headers": headers})
+        manifest.write_text(cache.seal(key, text), encoding="utf-8")
+        os.replace(described, declared)
         os.replace(built, library)
-        _put(Path(work), folder / f"{key}.manifest", {"library": library.name, "headers": headers})
+        os.replace(manifest, folder / manifest.name)  # the last: it names the others
     return library
-
-
-def _put(work: Path, path: Path, value: Any) -> None:
-    temporary = work / path.name
-    temporary.write_text(json.dumps(value), encoding="utf-8")
-    os.replace(temporary, path)
 
 
 def _dependencies(rule: str) -> list[str]:
