@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hajax import backends as backends
     from hajax import models as models
     from hajax._jit import jit as jit
     from hajax._plan import plan as plan
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "backends": "",
     "causal_conv1d": "hajax.ops",
     "explain": "hajax.report",
     "gated_delta_rule": "hajax.ops",

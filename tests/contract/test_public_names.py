@@ -2,6 +2,8 @@
 
 import inspect
 import pkgutil
+import subprocess
+import sys
 from importlib import metadata
 
 import pytest
@@ -10,6 +12,7 @@ import hajax
 import hajax.ops
 
 NAMES = [
+    "backends",
     "causal_conv1d",
     "explain",
     "gated_delta_rule",
@@ -56,8 +59,24 @@ def test_a_name_that_is_none_is_an_attribute_error():
         _ = hajax.attention
 
 
+@pytest.mark.parametrize("name", ["npu", "sim"])
+def test_the_emulated_chip_is_there_after_import_hajax_alone(name):
+    code = f"import hajax; print(hajax.backends.{name}.__name__, hajax.backends.{name}.SimOptions.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [f"hajax.backends.{name}", "SimOptions"]
+
+
+def test_the_backends_import_no_chip_until_it_is_asked_for_and_have_no_other_names():
+    code = "import sys, hajax.backends; print(sorted(m for m in sys.modules if m.startswith(('hajax.backends.', 'jax'))))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['hajax.backends.library']"
+    assert {"npu", "sim", "execute"} <= set(dir(hajax.backends))
+    with pytest.raises(AttributeError, match=r"module 'hajax\.backends' has no attribute 'gpu'"):
+        _ = hajax.backends.gpu
+
+
 def test_no_module_has_the_name_of_a_public_function():
-    public = {n for n in NAMES if n != "models"}
+    public = {n for n in NAMES if n not in ("backends", "models")}
     for module in pkgutil.walk_packages(hajax.__path__, "hajax."):
         assert module.name.rsplit(".", 1)[1] not in public, f"{module.name} would shadow a public function"
 
@@ -67,8 +86,5 @@ def test_the_version_is_the_distributions():
 
 
 def test_the_face_imports_nothing_until_it_is_asked():
-    import subprocess
-    import sys
-
     code = "import sys, hajax; print(sorted(m for m in sys.modules if m.startswith(('hajax.', 'jax', 'numpy'))))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
