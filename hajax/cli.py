@@ -180,7 +180,7 @@ def cache_show(as_json: Json = False, debug: Debug = False) -> None:
 
 @cache_app.command("clear")
 def cache_clear(debug: Debug = False) -> None:
-    """Remove the stored plans; they are made anew when needed."""
+    """Remove the stored plans, compiled programs and kernels; they are made anew when needed."""
     print(f"{plan_cache.clear()} files removed")
 
 
