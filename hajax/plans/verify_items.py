@@ -1,6 +1,9 @@
 """Whether a plan's items write every output once: each sequence, head, state column and chunk, over all launches."""
 
 from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
 
 from hajax import abi
 from hajax.plans.model import Shape
@@ -51,6 +54,8 @@ def _verify_item(item: Item, programs: Programs, shape: Shape, where: str) -> No
         ),
         ("first_chunk", item.first_chunk >= 0, ">= 0"),
         ("chunks", item.chunks == -1 or item.chunks >= 1, "-1 or >= 1"),
+        ("first_chunk", item.first_chunk < _ENDLESS, f"below {_ENDLESS}"),
+        ("chunks", item.first_chunk + item.chunks < _ENDLESS, f"an end below {_ENDLESS}"),
     )
     for field, holds, expected in rules:
         if not holds:
@@ -99,7 +104,22 @@ def _pieces(step: Step, shape: Shape) -> list[tuple[int, int, int]]:
     return [(step.p[1], column, row) for column in columns for row in rows]
 
 
+def _covers(pieces: Sequence[tuple[int, int, int, int, int]], sequences: int, shape: Shape) -> bool:
+    """Whether each column of each head of each sequence is there from its first chunk to its last one, once."""
+    sequence, head, column, start, end = np.array(pieces, np.int64).reshape(-1, 5).T
+    columns = shape.value_dim // _SIDE
+    place = (sequence * shape.value_heads + head) * columns + column // _SIDE
+    order = np.lexsort((start, place))
+    place, start, end = place[order], start[order], end[order]
+    first = np.append(True, place[1:] != place[:-1])
+    last = np.append(first[1:], True)
+    whole = np.array_equal(place[first], np.arange(sequences * shape.value_heads * columns))
+    return whole and not start[first].any() and (end[last] == _ENDLESS).all() and (start[~first] == end[~last]).all()
+
+
 def _verify_cover(tensor: str, pieces: list[tuple[int, int, int, int, int]], sequences: int, shape: Shape) -> None:
+    if pieces and _covers(pieces, sequences, shape):
+        return
     chunks: dict[tuple[int, int, int], list[tuple[int, int]]] = defaultdict(list)
     for sequence, head, column, start, end in pieces:
         chunks[sequence, head, column].append((start, end))

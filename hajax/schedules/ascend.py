@@ -21,6 +21,7 @@ from hajax.plans.program import STATE, Item, Launch, Program, Programs
 from hajax.targets import NpuTarget
 
 CHUNK = 64
+MOST_HEADS = 1 << 17  # of a call: each is an item of the plan at least
 MOST_DIM = 128  # of a head: 64 tokens of it in two parts fill half of L0B
 WORKSPACE_RATE = 17.0  # bytes a cycle from DDR
 NEVER = 1e12  # bytes that no mapping would move between launches
@@ -54,11 +55,15 @@ def schedule(
     for field, size in (("key_dim", shape.key_dim), ("value_dim", shape.value_dim)):
         if size > MOST_DIM:
             raise ValueError(f"shape.{field}: expected at most {MOST_DIM} on a chip (L0B holds no more), got {size}")
+    sequences = shape.batch * shape.sequences
+    if sequences * shape.value_heads > MOST_HEADS:
+        raise ValueError(
+            f"shape: expected at most {MOST_HEADS} value heads over all sequences on a chip, got {sequences * shape.value_heads}"
+        )
     full = Dims(CHUNK, shape.key_dim, shape.value_dim, 1, False)
     pairs = form.pairs and shape.value_heads % 2 == 0
     weights = replace(_weights(form, full, target, pairs), **_shares(form, full, mechanism))
     chunks = -(-(shape.tokens or 4096) // shape.sequences // CHUNK) or 1
-    sequences = shape.batch * shape.sequences
     mapping, mapped = map_to_cores(
         sequences,
         shape.value_heads,

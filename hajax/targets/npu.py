@@ -14,6 +14,7 @@ from typing import Literal, cast, get_args
 from hajax import abi
 
 Status = Literal["documented", "profiled", "borrowed", "assumed"]
+KERNEL_ARCH = 2002  # the chips that the fused kernel (native/ascend) is written for: 310P
 MEASURED_ON_THE_CHIP: tuple[Status, ...] = ("documented", "profiled")  # everything else is "not measured on a device"
 
 
@@ -111,8 +112,13 @@ def load(name: str, folder: Traversable | None = None) -> NpuTarget:
     return _load(name, folder)[0]
 
 
-def specialised(target: NpuTarget) -> NpuTarget:
-    """The chip as a kernel made of a plan's programs sees it: its steps are code, so no scalar loads fetch them. To plan for."""
+def specialised(target: str | NpuTarget) -> NpuTarget:
+    """The chip, or the one of this name, as a kernel made of a plan's programs sees it: its steps are code, so no scalar loads
+    fetch them. To plan for. Raises ValueError for an unknown name, TypeError for what is neither."""
+    if isinstance(target, str):
+        target = load(target)
+    if not isinstance(target, NpuTarget):
+        raise TypeError(f"target: expected one of {', '.join(names())} or an NpuTarget, got {type(target).__name__}")
     return dataclasses.replace(target, scalar_load_cycles=0.0)
 
 

@@ -127,4 +127,4 @@ def test_a_plan_of_another_backend_has_no_source():
     header = steps.ffi().from_buffer("hj_plan_header *", cpu)
     header.backend = abi.table("backends")["cpu"]
     with pytest.raises(ValueError, match="plan: expected one for an Ascend chip"):
-        source_of(bytes(cpu))
+        source_of(steps.summed(cpu))

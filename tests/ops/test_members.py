@@ -146,6 +146,8 @@ REFUSED = [
      r"target: expected None unless implementation is 'sim' \(it is None\), got 'ascend310p1'"),
     (kda, good(implementation="sim", target="tpu"), ValueError,
      r"target: expected None or one of .*'ascend310p1'.*, got 'tpu'"),
+    (kda, good(implementation="sim", target="ascend310b1"), ValueError,
+     r"target: expected one of \('ascend310p1', 'ascend310p3'\), which the fused kernel is written for, got 'ascend310b1'"),
     (linear_attention, good(log_decay=-jnp.ones((2, 5))), ValueError,
      r"log_decay: expected rank 3 \[B, T, Hv\] or 4 \[B, T, Hv, Dk\], got rank 2"),
     (linear_attention, good(log_decay=-jnp.ones((2, 5, 4, 24))), ValueError, r"log_decay: expected shape \(2, 5, 4, 16\)"),
@@ -192,7 +194,7 @@ def test_use_names_the_target_of_the_emulated_chip():
     assert _options.chosen("sim", None) == ("sim", "ascend310p1")
     with ops.use(implementation="sim", target="ascend310p3"):
         assert _options.chosen(None, None) == ("sim", "ascend310p3")
-        assert _options.chosen("sim", "ascend310b1") == ("sim", "ascend310b1")
+        assert _options.chosen("sim", "ascend310p1") == ("sim", "ascend310p1")
         assert _options.chosen("cpu", None) == ("cpu", None)
         with ops.use(implementation="xla"):
             assert _options.chosen(None, None) == ("xla", None)

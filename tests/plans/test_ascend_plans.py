@@ -104,6 +104,11 @@ def test_heads_too_large_for_the_chip_are_refused(chip):
         planner.plan(MECHANISMS["gated_delta_rule"], shape(heads=1, dims=(256, 256)), chip)
 
 
+def test_more_heads_than_a_call_may_have_are_refused(chip):
+    with pytest.raises(ValueError, match=r"shape: expected at most 131072 value heads over all sequences on a chip, got 1000000"):
+        planner.plan(MECHANISMS["gated_delta_rule"], dataclasses.replace(shape(heads=1), batch=10**6), chip)
+
+
 def test_explain_tells_what_runs_where_and_what_each_pass_chose():
     text = hajax.explain(hajax.plan("gated_delta_rule", tokens=300, **SMALL))
     for word in ("core", "peak KiB", "rewrite", "heads_to_cores", "pipeline", "buffers", "sync"):

@@ -38,9 +38,9 @@ Failure check_inputs(const PlanView& view, const hj_delta_call& call, const Sequ
   const hj_npu_plan& p = view.plan;
   const int64_t state = int64_t{p.value_heads} * p.key_dim * p.value_dim;
   for (const hj_npu_sequence& sequence : sequences.rows) {
-    for (const Tokens& tokens : {Tokens{"query", call.query, p.key_heads, p.key_dim},
-                                 Tokens{"key", call.key, p.key_heads, p.key_dim},
-                                 Tokens{"value", call.value, p.value_heads, p.value_dim}}) {
+    for (const Tokens& tokens :
+         {Tokens{"query", call.query, p.key_heads, p.key_dim}, Tokens{"key", call.key, p.key_heads, p.key_dim},
+          Tokens{"value", call.value, p.value_heads, p.value_dim}}) {
       if (Failure f = check_tokens(tokens, call, sequence); f.failed()) return f;
     }
     const float* own = call.state_in + int64_t{sequence.state} * state;
