@@ -7,6 +7,7 @@ from dataclasses import asdict
 from hajax import abi, cache, schedules
 from hajax.mechanisms import Mechanism
 from hajax.plans import Fused, Packed, Plan, Shape, from_json, packed, to_json, verify
+from hajax.plans.verify_shape import verify_shape
 from hajax.targets import CpuTarget, NpuTarget
 
 VERSION = 6
@@ -69,6 +70,7 @@ def _fingerprint(target: Target) -> str:
 
 
 def _make(mechanism: Mechanism, shape: Shape, target: Target, schedule: str) -> Plan:
+    verify_shape(shape)  # before the passes, some of which count heads one by one
     if isinstance(target, NpuTarget):
         return packed(verify(schedules.ASCEND[schedule](mechanism, shape, target, VERSION), target))
     return verify(schedules.CPU[schedule](mechanism, shape, target, VERSION))

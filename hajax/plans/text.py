@@ -11,12 +11,15 @@ from hajax.mechanisms import Mechanism
 from hajax.plans.model import Fused, Note, Packed, Plan, Shape
 from hajax.plans.program import Programs
 from hajax.plans.text_programs import programs_from_data, programs_to_data
+from hajax.plans.verify_shape import verify_shape
 
 _Data = TypeVar("_Data")
 
 
 def to_json(plan: Plan, *, indent: int | None = None) -> str:
-    """Equal plans give equal text."""
+    """Equal plans give equal text. Raises TypeError for what is no plan."""
+    if not isinstance(plan, Plan):
+        raise TypeError(f"plan: expected a Plan, got {type(plan).__name__}")
     separators = (",", ":") if indent is None else None
     data = {field.name: getattr(plan, field.name) for field in dataclasses.fields(plan)}
     data["mechanism"], data["shape"] = dataclasses.asdict(plan.mechanism), dataclasses.asdict(plan.shape)
@@ -32,16 +35,25 @@ def to_json(plan: Plan, *, indent: int | None = None) -> str:
 
 
 def from_json(text: str) -> Plan:
-    """The plan that `to_json` wrote. Raises ValueError when a field is missing, unknown or of the wrong type."""
+    """The plan that `to_json` wrote. Whether its launch can be run is for `verify` to say.
+
+    Raises ValueError when a field is missing, unknown, of the wrong type, or a size or dtype that the fields of abi/ cannot hold;
+    TypeError for what is no text.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"text: expected a string, got {type(text).__name__}")
     try:
         data = json.loads(text)
-    except json.JSONDecodeError as error:
+    except RecursionError:
+        raise ValueError("plan: not JSON of a plan (nested too deeply)") from None
+    except ValueError as error:  # also for a number of thousands of digits
         raise ValueError(f"plan: not JSON ({error})") from None
     if not isinstance(data, dict):
         raise ValueError(f"plan: expected an object, got {type(data).__name__}")
     fields = dict(data)
     for name, kind in (("mechanism", Mechanism), ("shape", Shape)):
         fields[name] = _build(kind, fields.get(name), name)
+    verify_shape(fields["shape"])
     fields["launch"] = _launch(fields.get("launch"))
     notes = fields.get("notes")
     if not isinstance(notes, list):

@@ -85,6 +85,13 @@ def _typed(value: Any, kind: Any, where: str) -> Any:
     return value
 
 
+def _number(value: Any, where: str) -> float:
+    try:
+        return float(_typed(value, int | float, where))
+    except OverflowError:
+        raise ValueError(f"{where}: expected a number that a float holds, got one of {value.bit_length()} bits") from None
+
+
 def _list(data: Any, length: int, where: str) -> list[Any]:
     if not isinstance(data, list) or len(data) != length:
         raise ValueError(f"{where}: expected a list of {length}, got {data!r}")
@@ -118,7 +125,7 @@ def _read_program(data: Any, where: str) -> Program:
         body=_tuple(data["body"], _read_step, f"{where}.body"),
         finish=_tuple(data["finish"], _read_step, f"{where}.finish"),
         masks=_tuple(data["masks"], lambda one, at: tuple(_row((("low", int), ("high", int)), one, at)), f"{where}.masks"),
-        scalars=_tuple(data["scalars"], lambda one, at: float(_typed(one, int | float, at)), f"{where}.scalars"),
+        scalars=_tuple(data["scalars"], _number, f"{where}.scalars"),
         slot_bytes={name: _typed(slots[name], int, f"{where}.slot_bytes.{name}") for name in slots},
     )
 

@@ -3,13 +3,15 @@
 from hajax import abi
 from hajax.plans.model import Fused, Packed, Plan, Shape
 from hajax.plans.program import Programs
-from hajax.plans.verify_programs import verify_programs
+from hajax.plans.verify_programs import verify_chip_shape, verify_programs
+from hajax.plans.verify_shape import MOST_SIZE, verify_shape
 from hajax.plans.wire_programs import check_header, target_name
 from hajax.targets import NpuTarget, npu
 
 CHUNKS = (16, 32, 64, 128)
 CACHE_LINE = 64
 MOST_WORKERS = 4096
+MOST_SCRATCH = 2**63  # hj_cpu_plan.scratch_bytes is an int64_t
 
 
 def verify(plan: Plan, target: NpuTarget | None = None) -> Plan:
@@ -18,46 +20,37 @@ def verify(plan: Plan, target: NpuTarget | None = None) -> Plan:
     target: the chip, when it is not the one that the plan names. Packed programs were verified before they were packed, and
     whoever runs them checks their bounds: only their header is looked at.
     """
+    if not isinstance(plan, Plan):
+        raise TypeError(f"plan: expected a Plan, got {type(plan).__name__}")
+    verify_shape(plan.shape)
     match plan.launch:
         case Fused():
             _verify_fused(plan.shape, plan.launch)
         case Programs():
             verify_programs(plan.shape, plan.launch, target or npu.load(target_name(plan)))
         case Packed(data):
+            verify_chip_shape(plan.shape)
             check_header(data)
+        case _:
+            raise TypeError(f"plan.launch: expected Fused, Programs or Packed, got {type(plan.launch).__name__}")
     return plan
 
 
 def _verify_fused(shape: Shape, launch: Fused) -> None:
     panels = -(-shape.value_dim // max(launch.panel, 1))
-    shared = shape.value_heads // max(shape.key_heads, 1)
-    dtypes, isas = abi.names("dtypes"), abi.names("isas")
+    shared = shape.value_heads // shape.key_heads
+    isas = abi.names("isas")
     rules: list[tuple[str, bool, str, object]] = [
-        ("shape.batch", shape.batch is None or shape.batch >= 1, ">= 1 or None", shape.batch),
-        ("shape.tokens", shape.tokens is None or shape.tokens >= 1, ">= 1 or None", shape.tokens),
-        ("shape.sequences", shape.sequences >= 1, ">= 1", shape.sequences),
-        ("shape.input_dtype", shape.input_dtype in dtypes, f"one of {dtypes}", shape.input_dtype),
-        ("shape.output_dtype", shape.output_dtype in dtypes, f"one of {dtypes}", shape.output_dtype),
-        ("shape.key_heads", shape.key_heads >= 1, ">= 1", shape.key_heads),
-        (
-            "shape.value_heads",
-            shape.value_heads >= 1 and shape.value_heads % max(shape.key_heads, 1) == 0,
-            f"a multiple of key_heads={shape.key_heads}",
-            shape.value_heads,
-        ),
-        ("shape.key_dim", shape.key_dim % 8 == 0 and 8 <= shape.key_dim <= 256, "a multiple of 8 up to 256", shape.key_dim),
-        (
-            "shape.value_dim",
-            shape.value_dim % 8 == 0 and 8 <= shape.value_dim <= 256,
-            "a multiple of 8 up to 256",
-            shape.value_dim,
+        *(
+            (f"shape.{name}", size % 8 == 0 and 8 <= size <= 256, "a multiple of 8 up to 256", size)
+            for name, size in (("key_dim", shape.key_dim), ("value_dim", shape.value_dim))
         ),
         ("launch.isa", launch.isa in isas, f"one of {isas}", launch.isa),
         ("launch.chunk", launch.chunk in CHUNKS, f"one of {CHUNKS}", launch.chunk),
         ("launch.panel", launch.panel in (4, 8, 16, 32, 64), "a panel width", launch.panel),
         ("launch.group", launch.group >= 1 and shared % launch.group == 0, f"a divisor of {shared}", launch.group),
         ("launch.column_blocks", 1 <= launch.column_blocks <= panels, f"from 1 to {panels}", launch.column_blocks),
-        ("launch.token_steps", launch.token_steps >= 0, ">= 0", launch.token_steps),
+        ("launch.token_steps", 0 <= launch.token_steps <= MOST_SIZE, f"from 0 to {MOST_SIZE}", launch.token_steps),
         ("launch.workers", 1 <= launch.workers <= MOST_WORKERS, f"from 1 to {MOST_WORKERS}", launch.workers),
         (
             "launch.bf16_dot",
@@ -67,8 +60,8 @@ def _verify_fused(shape: Shape, launch: Fused) -> None:
         ),
         (
             "launch.scratch_bytes",
-            launch.scratch_bytes > 0 and launch.scratch_bytes % CACHE_LINE == 0,
-            f"a positive multiple of {CACHE_LINE}",
+            0 < launch.scratch_bytes < MOST_SCRATCH and launch.scratch_bytes % CACHE_LINE == 0,
+            f"a positive multiple of {CACHE_LINE} below {MOST_SCRATCH}",
             launch.scratch_bytes,
         ),
     ]

@@ -11,7 +11,8 @@ from hajax.plans.verify_items import verify_items
 from hajax.plans.verify_lives import verify_lives
 from hajax.plans.verify_order import verify_order
 from hajax.plans.verify_pieces import SECTIONS, touched_by
-from hajax.plans.verify_steps import alignment, require, verify_step
+from hajax.plans.verify_shape import MOST_SIZE, verify_shape
+from hajax.plans.verify_steps import alignment, refuse, require, verify_step
 from hajax.targets import NpuTarget
 
 CHUNKS = (16, 32, 64, 128)
@@ -21,7 +22,8 @@ _SIDE = 16
 
 def verify_programs(shape: Shape, programs: Programs, target: NpuTarget) -> None:
     """Raises ValueError naming the part, what it must be and what it is."""
-    _verify_shape(shape)
+    verify_shape(shape)
+    verify_chip_shape(shape)
     zeros = abi.constant("HJ_ZERO_BYTES")
     require(programs.npu_arch == target.npu_arch, "launch.npu_arch", target.npu_arch, programs.npu_arch)
     require(programs.chunk in CHUNKS, "launch.chunk", f"one of {CHUNKS}", programs.chunk)
@@ -29,6 +31,7 @@ def verify_programs(shape: Shape, programs: Programs, target: NpuTarget) -> None
     require(whole, "launch.constants", f"{zeros} zeros first, and a multiple of {UNIT} bytes", f"{len(programs.constants)} bytes")
     slot = programs.workspace_slot_bytes
     require(slot >= 0 and slot % UNIT == 0, "launch.workspace_slot_bytes", f"a multiple of {UNIT}", slot)
+    require(slot <= MOST_SIZE, "launch.workspace_slot_bytes", f"at most {MOST_SIZE}", slot)
     dims = Dims(programs.chunk, shape.key_dim)
     for number, program in enumerate(programs.programs):
         where = f"launch.programs[{number}]"
@@ -45,13 +48,10 @@ def verify_programs(shape: Shape, programs: Programs, target: NpuTarget) -> None
     verify_items(shape, programs, target)
 
 
-def _verify_shape(shape: Shape) -> None:
-    require(shape.batch is not None and shape.batch >= 1, "shape.batch", ">= 1", shape.batch)
-    require(shape.tokens is None or shape.tokens >= 1, "shape.tokens", ">= 1 or None", shape.tokens)
-    require(shape.sequences >= 1, "shape.sequences", ">= 1", shape.sequences)
-    require(shape.key_heads >= 1, "shape.key_heads", ">= 1", shape.key_heads)
-    shared = shape.value_heads >= 1 and shape.value_heads % shape.key_heads == 0
-    require(shared, "shape.value_heads", f"a multiple of key_heads={shape.key_heads}", shape.value_heads)
+def verify_chip_shape(shape: Shape) -> None:
+    """What a chip asks of a shape beside what `verify_shape` does."""
+    if shape.batch is None:
+        refuse("shape.batch", "an integer, as an Ascend plan names every sequence", shape.batch)
     for name in ("key_dim", "value_dim"):
         size = getattr(shape, name)
         require(size % _SIDE == 0 and _SIDE <= size <= 256, f"shape.{name}", f"a multiple of {_SIDE} up to 256", size)
@@ -88,8 +88,8 @@ def _verify_buffers(program: Program, where: str, target: NpuTarget) -> None:
     inside = program.step_address % UNIT == 0 and steps[0] >= frame and steps[1] <= sizes["UB"]
     require(inside, f"{where}.step_address", f"a multiple of {UNIT}, {count} steps within {frame} .. {sizes['UB']} of UB", steps)
     for space, slot in program.slot_bytes.items():
-        aligned = space in SPACES and slot >= 0 and slot % aligned_at[space] == 0
-        require(aligned, f"{where}.slot_bytes", "multiples of the alignment of each memory", (space, slot))
+        aligned = space in SPACES and 0 <= slot <= sizes[space] and slot % aligned_at[space] == 0
+        require(aligned, f"{where}.slot_bytes", "multiples of the alignment of each memory, within it", (space, slot))
     for buffer in program.buffers:
         here = f"{where}.buffers[{buffer.name}]"
         require(buffer.space in SPACES, f"{here}.space", f"one of {SPACES}", buffer.space)

@@ -20,7 +20,12 @@ def _ffi() -> cffi.FFI:
 
 
 def to_bytes(plan: Plan) -> bytes:
-    """hj_cpu_plan or hj_npu_plan of abi/plan.h, with this abi's digest in its header. Equal plans give equal bytes."""
+    """hj_cpu_plan or hj_npu_plan of abi/plan.h, with this abi's digest in its header. Equal plans give equal bytes.
+
+    Raises TypeError for what is no plan.
+    """
+    if not isinstance(plan, Plan):
+        raise TypeError(f"plan: expected a Plan, got {type(plan).__name__}")
     match plan.launch:
         case Packed(data):
             return data

@@ -8,7 +8,8 @@ from hajax.plans.wire_programs import peak_bytes
 
 
 def summary(plan: Plan) -> str:
-    """One line: what runs, cut how, on what."""
+    """One line: what runs, cut how, on what. Raises TypeError for what is no plan."""
+    _check(plan)
     shape = plan.shape
     tokens = "any length" if shape.tokens is None else f"T={shape.tokens}"
     match plan.launch:
@@ -23,7 +24,11 @@ def summary(plan: Plan) -> str:
 
 
 def explain(plan: Plan) -> str:
-    """What each pass chose, what it beat and what it saved; every figure is modelled unless it is a size."""
+    """What each pass chose, what it beat and what it saved; every figure is modelled unless it is a size.
+
+    Raises TypeError for what is no plan.
+    """
+    _check(plan)
     plan = opened(plan)
     lines = [summary(plan), f"planner version {plan.version}, target {plan.target}"]
     if isinstance(plan.launch, Programs):
@@ -33,6 +38,11 @@ def explain(plan: Plan) -> str:
         beaten = f"; instead of {note.beaten}" if note.beaten else ""
         lines.append(f"  {note.by}: {note.choice}{beaten} ({note.saved})")
     return "\n".join(lines)
+
+
+def _check(plan: Plan) -> None:
+    if not isinstance(plan, Plan):
+        raise TypeError(f"plan: expected a Plan as hajax.plan gives it, got {type(plan).__name__}")
 
 
 def _fused(plan: Plan, launch: Fused) -> str:

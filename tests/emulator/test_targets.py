@@ -220,3 +220,13 @@ def test_an_instruction_without_a_row_does_not_compile(tmp_path):
     folder.mkdir(parents=True)
     errors = clock_driver.compile_errors("native/emulator/timing/targets.cpp", chip(folder, drop="vsel").parents[1])
     assert "an instruction has no COST row" in errors
+
+
+def test_a_chip_is_specialised_by_its_value_or_its_name():
+    made = npu.specialised("ascend310p1")
+    assert made == npu.specialised(npu.load("ascend310p1"))
+    assert made == dataclasses.replace(npu.load("ascend310p1"), scalar_load_cycles=0.0)
+    with pytest.raises(ValueError, match=r"^target: expected one of ascend310b1, ascend310p1, ascend310p3, got 'ascend910'$"):
+        npu.specialised("ascend910")
+    with pytest.raises(TypeError, match=r"^target: expected one of ascend310b1, .* or an NpuTarget, got int$"):
+        npu.specialised(3)

@@ -80,6 +80,15 @@ def test_an_entry_with_another_number_is_a_warning_and_a_new_plan(plan_cache):
         assert plan() == made
 
 
+def test_an_entry_whose_text_is_nested_too_deeply_is_a_warning_and_a_new_plan(plan_cache):
+    made = plan()
+    cache.write(KEY, "[" * 100_000)
+    with pytest.warns(RuntimeWarning, match=r"is stale \(plan: not JSON of a plan \(nested too deeply\)\); planning anew"):
+        assert plan() == made
+    assert plan() == made  # repaired: no warning
+    assert_tidy(plan_cache)
+
+
 def chip_plan():
     planner.plan.cache_clear()
     return planner.plan(GATED_DELTA_RULE, CHIP_SHAPE, npu.load("ascend310p1"))

@@ -5,12 +5,13 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from planning import AVX2, AVX512, schedule, shape_of
 from problem import environment
 
 import hajax
-from hajax import planner
+from hajax import planner, report
 from hajax.mechanisms import GATED_DELTA_RULE
 from hajax.plans import to_bytes, to_json
 
@@ -69,13 +70,26 @@ def test_explain_says_what_each_pass_chose():
 
 @pytest.mark.parametrize(("changes", "message"), [
     ({"mechanism": "attention"}, r"mechanism: expected one of \[.*'gated_delta_rule'.*'kda'.*\], got 'attention'"),
+    ({"mechanism": None}, r"mechanism: expected one of \[.*\], got None"),
     ({"tokens": 0}, "tokens: expected a positive integer, got 0"),
+    ({"tokens": 10**20}, "tokens: expected at most 2147483647, got 100000000000000000000"),
+    ({"tokens": 10**20, "target": "ascend310p1"}, "tokens: expected at most 2147483647, got 100000000000000000000"),
+    ({"sequences": 2**31}, "sequences: expected at most 2147483647, got 2147483648"),
+    ({"key_heads": 2**31}, "key_heads: expected at most 2147483647, got 2147483648"),
+    ({"value_heads": 2**31}, "value_heads: expected at most 2147483647, got 2147483648"),
+    ({"key_dim": 2**31}, "key_dim: expected at most 2147483647, got 2147483648"),
+    ({"value_dim": 2**31}, "value_dim: expected at most 2147483647, got 2147483648"),
+    ({"batch": 2**63}, "batch: expected at most 9223372036854775807, got 9223372036854775808"),
+    ({"batch": np.True_}, "batch: expected a positive integer, got np.True_"),
+    ({"batch": 2**40, "target": "ascend310p1"}, "shape: expected at most 131072 value heads over all sequences on a chip, got"),
     ({"batch": True}, "batch: expected a positive integer, got True"),
     ({"key_heads": 1.5}, "key_heads: expected a positive integer, got 1.5"),
     ({"value_heads": 3}, "value_heads: expected a multiple of key_heads=2, got 3"),
     ({"dtype": "float64"}, "dtype: expected one of .*, got 'float64'"),
     ({"output_dtype": "int8"}, "output_dtype: expected one of .*, got 'int8'"),
     ({"target": "tpu"}, "target: expected 'cpu', one of .* or a target, got 'tpu'"),
+    ({"target": None}, "target: expected 'cpu', one of .* or a target, got None"),
+    ({"schedule": []}, r"schedule: expected a name or None, got \[\]"),
     ({"schedule": "fla"}, r"schedule: expected one of \['cpu_fused'\], got 'fla'"),
     ({"key_dim": 12}, "key_dim: expected a multiple of 8 up to 256, got 12"),
     ({"value_dim": 264}, "value_dim: expected a multiple of 8 up to 256, got 264"),
@@ -83,3 +97,17 @@ def test_explain_says_what_each_pass_chose():
 def test_a_wrong_argument_of_plan_is_refused_by_name(changes, message):
     with pytest.raises(ValueError, match=message):
         hajax.plan(**({"tokens": 8, "key_heads": 2, "value_heads": 4, "target": AVX512} | changes))
+
+
+def test_sizes_of_plan_may_be_integers_of_numpy():
+    sizes = {"tokens": 64, "key_heads": 2, "value_heads": 4, "batch": 3}
+    made = hajax.plan(**{name: np.int64(size) for name, size in sizes.items()}, target=AVX512)
+    assert made == hajax.plan(**sizes, target=AVX512)
+    assert all(type(getattr(made.shape, name)) is int for name in sizes)
+
+
+@pytest.mark.parametrize("value", [None, b"x"])
+@pytest.mark.parametrize("call", [hajax.explain, report.summary])
+def test_what_is_no_plan_is_not_explained(call, value):
+    with pytest.raises(TypeError, match=rf"^plan: expected a Plan as hajax.plan gives it, got {type(value).__name__}$"):
+        call(value)

@@ -6,31 +6,32 @@ from dataclasses import replace
 
 import pytest
 from planning import AVX512, schedule, shape_of
+from toy_plan import toy_plan
 
 from hajax import abi
 from hajax.mechanisms import Mechanism
-from hajax.plans import Fused, Shape, from_json, to_bytes, to_json, verify, wire
+from hajax.plans import Fused, Shape, from_json, packed, to_bytes, to_json, verify, wire
 
 GOOD = schedule(shape_of(100, (2, 4), (64, 40), "bfloat16"), AVX512)
 
 BROKEN = {
-    "shape.batch": (0, -1),
-    "shape.tokens": (0, -5),
-    "shape.sequences": (0, -1),
-    "shape.key_heads": (0, -1, 3),
-    "shape.value_heads": (0, 3, -2),
-    "shape.key_dim": (0, 4, 12, 264, -8),
-    "shape.value_dim": (0, 4, 12, 264, -8),
-    "shape.input_dtype": ("float64", "", "float8"),
+    "shape.batch": (0, -1, 2**63, True),
+    "shape.tokens": (0, -5, 2**31, 1.5),
+    "shape.sequences": (0, -1, 2**70, None),
+    "shape.key_heads": (0, -1, 3, 2**70, None),
+    "shape.value_heads": (0, 3, -2, 2**70, "4"),
+    "shape.key_dim": (0, 4, 12, 264, -8, 2**70),
+    "shape.value_dim": (0, 4, 12, 264, -8, 2**70),
+    "shape.input_dtype": ("float64", "", "float8", None),
     "shape.output_dtype": ("float64", "int8"),
     "launch.isa": ("avx1024", ""),
     "launch.chunk": (0, 8, 24, 256, -16),
     "launch.panel": (0, 3, 128, -4),
     "launch.group": (0, 3, 4, -1),
     "launch.column_blocks": (0, 3, -1),
-    "launch.token_steps": (-1,),
+    "launch.token_steps": (-1, 2**31),
     "launch.workers": (0, -1, 4097),
-    "launch.scratch_bytes": (0, -64, 100),
+    "launch.scratch_bytes": (0, -64, 100, 2**63),
 }
 FREE = {"launch.bf16_dot"}  # broken with another dtype, below
 
@@ -100,6 +101,60 @@ def test_a_field_of_another_type_is_refused_in_text(part, name, value):
     data = json.loads(to_json(GOOD))
     data[part][name] = value
     with pytest.raises(ValueError, match="expected"):
+        from_json(json.dumps(data))
+
+
+@pytest.mark.parametrize("make", [GOOD, toy_plan(), packed(toy_plan())], ids=["fused", "programs", "packed"])
+@pytest.mark.parametrize(("name", "value", "expected"), [
+    ("tokens", -1, "an integer from 1 to 2147483647 or None"), ("tokens", 2**31, "an integer from 1 to 2147483647 or None"),
+    ("batch", 2**63, "an integer from 1 to 9223372036854775807 or None"), ("sequences", 0, "an integer from 1 to 2147483647"),
+    ("value_heads", 2**70, "an integer from 1 to 2147483647"), ("key_dim", -8, "an integer from 1 to 2147483647"),
+    ("input_dtype", "float8", r"one of \('float32', .*\)"), ("output_dtype", "", r"one of \('float32', .*\)"),
+])  # fmt: skip
+def test_a_shape_that_no_plan_can_have_is_refused_in_text(make, name, value, expected):
+    data = json.loads(to_json(make))
+    data["shape"][name] = value
+    with pytest.raises(ValueError, match=rf"^plan\.shape\.{name}: expected {expected}, got {value!r}$"):
+        from_json(json.dumps(data))
+
+
+def test_packed_programs_of_a_shape_that_no_chip_has_are_refused():
+    plan = packed(toy_plan())
+    assert verify(plan) is plan
+    for field, value, message in (
+        ("batch", None, "expected an integer, as an Ascend plan names every sequence, got None"),
+        ("key_dim", 24, "expected a multiple of 16 up to 256, got 24"),
+        ("input_dtype", "bfloat16", "expected float16, got 'bfloat16'"),
+    ):
+        with pytest.raises(ValueError, match=rf"^plan\.shape\.{field}: {message}$"):
+            verify(replace(plan, shape=replace(plan.shape, **{field: value})))
+
+
+@pytest.mark.parametrize("call", [verify, to_json, to_bytes])
+@pytest.mark.parametrize("value", [None, b"x", GOOD.shape])
+def test_what_is_no_plan_is_refused(call, value):
+    with pytest.raises(TypeError, match=rf"^plan: expected a Plan, got {type(value).__name__}$"):
+        call(value)
+
+
+def test_a_plan_of_no_launch_is_refused():
+    with pytest.raises(TypeError, match=r"^plan\.launch: expected Fused, Programs or Packed, got NoneType$"):
+        verify(replace(GOOD, launch=None))
+
+
+def test_text_that_is_nested_too_deeply_or_no_text_is_refused():
+    with pytest.raises(ValueError, match=r"^plan: not JSON of a plan \(nested too deeply\)$"):
+        from_json("[" * 100_000)
+    with pytest.raises(ValueError, match=r"^plan: not JSON \(Exceeds the limit"):
+        from_json("1" * 5000)
+    with pytest.raises(TypeError, match=r"^text: expected a string, got NoneType$"):
+        from_json(None)
+
+
+def test_a_scalar_that_no_float_holds_is_refused_in_text():
+    data = json.loads(to_json(toy_plan()))
+    data["launch"]["programs"][0]["scalars"][0] = 10**400
+    with pytest.raises(ValueError, match=r"scalars: expected a number that a float holds, got one of 1329 bits$"):
         from_json(json.dumps(data))
 
 

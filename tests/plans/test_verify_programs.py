@@ -67,6 +67,7 @@ HEAD = {
     "steps askew": ({"step_address": GOOD.step_address + 8}, r"step_address: expected a multiple of 32"),
     "steps over the API's bytes": ({"step_address": 248 * 1024 - 32}, r"step_address: expected"),
     "steps over a buffer": ({"step_address": address("out16")}, r"buffers\[out16\]\.address: expected bytes beside the frame"),
+    "slots past their memory": ({"slot_bytes": {**GOOD.slot_bytes, "L0A": 2**70}}, r"slot_bytes: expected .*, within it, got"),
     "slots askew": ({"slot_bytes": {**GOOD.slot_bytes, "L1": 4100}}, r"slot_bytes: expected multiples of the alignment"),
 }
 
@@ -192,6 +193,7 @@ def test_constants_and_workspace_have_ends():
         ({"npu_arch": 3002}, r"launch\.npu_arch: expected 2002, got 3002"),
         ({"chunk": 48}, r"launch\.chunk: expected one of"),
         ({"workspace_slot_bytes": 33}, r"launch\.workspace_slot_bytes: expected a multiple of 32, got 33"),
+        ({"workspace_slot_bytes": 2**31}, r"launch\.workspace_slot_bytes: expected at most 2147483647, got 2147483648"),
     ):
         with pytest.raises(ValueError, match=message):
             verify(toy_plan(dataclasses.replace(toy_programs(), **changes)))
@@ -331,6 +333,8 @@ ITEMS = {
     "another head": (launches([Item(0, 0, 3, 0)]), r"cores\[0\]\[0\]\.head: expected 1 heads within 3, got 3"),
     "another column": (launches([Item(0, 0, 0, 16)]), r"cores\[0\]\[0\]\.column: expected .* 32 columns within 32, got 16"),
     "a chunk below 0": (launches([Item(0, 0, 0, 0, -1)]), r"first_chunk: expected >= 0, got -1"),
+    "a chunk past the last": (launches([Item(0, 0, 0, 0, 2**70)]), rf"first_chunk: expected below {2**31}, got {2**70}"),
+    "chunks past the last": (launches([Item(0, 0, 0, 0, 1, 2**31)]), rf"chunks: expected an end below {2**31}, got {2**31}"),
     "no chunks": (launches([Item(0, 0, 0, 0, 0, 0)]), r"chunks: expected -1 or >= 1, got 0"),
     "the first chunks only": (launches([*ALL_ITEMS[:5], Item(0, 1, 2, 0, 0, 4)]), r"output of sequence 1.*got \[\(0, 4\)\]"),
     "a state from two ranges of chunks": (
