@@ -29,12 +29,18 @@ DECAYS = ("none", "weak", "usual", "strong", "mixed", "resets", "infinite", "wid
 BETAS = ("uniform", "zero", "one", "edges")
 KEYS = ("random", "alike", "repeated", "zeros")
 _DTYPES = {"float32": np.float32, "bfloat16": ml_dtypes.bfloat16, "float16": np.float16}
+MOST_ELEMENTS = 2**27  # of one array: 1 GiB in fp64, of which the recurrence holds a few
+_SIZES = ("tokens", "batch", "key_heads", "value_heads", "key_dim", "value_dim")
+_CHOICES = {"dtype": tuple(_DTYPES), "decay": DECAYS, "beta": BETAS, "keys": KEYS, "op": tuple(OPS)}
 _SHORT = {"B": "batch", "T": "tokens", "Hk": "key_heads", "Hv": "value_heads", "Dk": "key_dim", "Dv": "value_dim"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """One problem of a member of the family. `lengths` pads rows, `cu` packs sequences; `state` draws an initial state."""
+    """One problem of a member of the family. `lengths` pads rows, `cu` packs sequences; `state` draws an initial state.
+
+    Raises ValueError naming what is wrong when it is none.
+    """
 
     tokens: int
     batch: int = 1
@@ -52,6 +58,27 @@ class Case:
     cu: tuple[int, ...] | None = None
     op: str = "gdn"
 
+    def __post_init__(self) -> None:
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"case: expected {name} to be one of {allowed}, got {getattr(self, name)!r}")
+        for name in _SIZES:
+            if getattr(self, name) < 1:
+                raise ValueError(f"case: expected {name} >= 1, got {getattr(self, name)}")
+        if self.value_heads % self.key_heads:
+            expected = f"a multiple of key_heads={self.key_heads}"
+            raise ValueError(f"case: expected value_heads to be {expected}, got {self.value_heads}")
+        for name in ("key_dim", "value_dim"):
+            if getattr(self, name) % 8 or getattr(self, name) > 256:
+                raise ValueError(f"case: expected {name} to be a multiple of 8 up to 256, got {getattr(self, name)}")
+        _check_sequences(self)
+        rows = self.batch if self.cu is None else len(self.cu) - 1
+        width = max(self.key_dim, self.value_dim)
+        arrays = (self.batch * self.tokens * self.value_heads * width, rows * self.value_heads * self.key_dim * self.value_dim)
+        for which, elements in zip(("[B, T, Hv, max(Dk, Dv)]", "[sequences, Hv, Dk, Dv]"), arrays, strict=True):
+            if elements > MOST_ELEMENTS:
+                raise ValueError(f"case: expected at most {MOST_ELEMENTS} elements of {which}, got {elements}")
+
     @property
     def mechanism(self) -> Mechanism:
         return MECHANISMS[OPS[self.op]]
@@ -67,6 +94,22 @@ class Case:
         return " ".join(words)
 
 
+def _check_sequences(case: Case) -> None:
+    lengths, cu, tokens = case.lengths, case.cu, case.tokens
+    if lengths is not None and cu is not None:
+        raise ValueError("case: expected at most one of lengths and cu, got both")
+    if lengths is not None:
+        if len(lengths) != case.batch:
+            raise ValueError(f"case: expected one of lengths for each of B={case.batch} rows, got {len(lengths)}")
+        if wrong := [length for length in lengths if not 0 <= length <= tokens]:
+            raise ValueError(f"case: expected lengths from 0 to T={tokens}, got {wrong[0]}")
+    if cu is not None:
+        if case.batch != 1:
+            raise ValueError(f"case: expected B=1 with cu, got B={case.batch}")
+        if len(cu) < 2 or cu[0] != 0 or cu[-1] != tokens or any(a > b for a, b in itertools.pairwise(cu)):
+            raise ValueError(f"case: expected cu to ascend from 0 to T={tokens}, got {','.join(map(str, cu))}")
+
+
 def parse(text: str) -> Case:
     """The case that a string names. Raises ValueError naming the word that is wrong."""
     fields = {field.name: field for field in dataclasses.fields(Case)}
@@ -76,23 +119,24 @@ def parse(text: str) -> Case:
         name = _SHORT.get(short, short)
         if not equals or name not in fields:
             raise ValueError(f"case: expected NAME=VALUE with a name of {sorted({*fields, *_SHORT})}, got {word!r}")
+        if name in values:
+            raise ValueError(f"case: expected {short} once, got it again in {word!r}")
         try:
             if name in ("lengths", "cu"):
                 values[name] = tuple(int(part) for part in value.split(","))
-            elif name in ("dtype", "decay", "beta", "keys", "op"):
+            elif name in _CHOICES:
                 values[name] = value
             else:
-                values[name] = bool(int(value)) if name in ("state", "l2norm") else int(value)
+                values[name] = int(value)
         except ValueError:
             raise ValueError(f"case: expected an integer after {short}=, got {value!r}") from None
     if "tokens" not in values:
         raise ValueError(f"case: expected T=<tokens>, got {text!r}")
-    for name, allowed in (("dtype", tuple(_DTYPES)), ("decay", DECAYS), ("beta", BETAS), ("keys", KEYS), ("op", tuple(OPS))):
-        if values.get(name, allowed[0]) not in allowed:
-            raise ValueError(f"case: expected {name} to be one of {allowed}, got {values[name]!r}")
-    for name in ("tokens", "batch", "key_heads", "value_heads", "key_dim", "value_dim"):
-        if values.get(name, 1) < 1:
-            raise ValueError(f"case: expected {name} >= 1, got {values[name]}")
+    for name in ("state", "l2norm"):
+        if name in values:
+            if values[name] not in (0, 1):
+                raise ValueError(f"case: expected {name} to be 0 or 1, got {values[name]}")
+            values[name] = bool(values[name])
     return Case(**values)
 
 

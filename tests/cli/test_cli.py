@@ -234,6 +234,8 @@ def test_check_runs_a_case(hajax):
     assert all(0 < r["output_nmse"] < 1e-11 for r in results)
     one_line_error(hajax("check", "T=70 Hx=2"), "Hx=2")
     one_line_error(hajax("check", "Hk=2"), "T=")
+    one_line_error(hajax("check", "T=70 B=2 lengths=150,70"), "case: expected lengths from 0 to T=70, got 150")
+    one_line_error(hajax("check", "T=70 cu=0,80"), "case: expected cu to ascend from 0 to T=70, got 0,80")
 
 
 def test_cache_shows_and_clears_plans(hajax, monkeypatch, tmp_path):

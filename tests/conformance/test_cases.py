@@ -102,8 +102,28 @@ def test_check_reports_both_results():
     ("T=5 decay=slow", "expected decay to be one of"),
     ("T=5 dtype=float64", "expected dtype to be one of"), ("T=5 lengths=1,x", "expected an integer after lengths="),
     ("T=5 op=mamba", "expected op to be one of"),
+    ("T=-1", "expected tokens >= 1, got -1"), ("T=5 T=6", "expected T once, got it again in 'T=6'"),
+    ("T=5 state=2", "expected state to be 0 or 1, got 2"),
+    ("T=70 B=2 lengths=150,70", "expected lengths from 0 to T=70, got 150"),
+    ("T=5 lengths=-1", "expected lengths from 0 to T=5, got -1"),
+    ("T=70 B=2 lengths=70", "expected one of lengths for each of B=2 rows, got 1"),
+    ("T=70 cu=0,80", "expected cu to ascend from 0 to T=70, got 0,80"), ("T=5 cu=1,5", "expected cu to ascend from 0 to T=5"),
+    ("T=5 cu=0,3,2,5", "expected cu to ascend from 0 to T=5, got 0,3,2,5"), ("T=5 cu=5", "expected cu to ascend from 0 to T=5"),
+    ("T=5 B=2 cu=0,5", "expected B=1 with cu, got B=2"),
+    ("T=5 cu=0,5 lengths=5", "expected at most one of lengths and cu, got both"),
+    ("T=70 Hv=3 Hk=2", "expected value_heads to be a multiple of key_heads=2, got 3"),
+    ("T=5 Dk=12", "expected key_dim to be a multiple of 8 up to 256, got 12"),
+    ("T=5 Dv=264", "expected value_dim to be a multiple of 8 up to 256, got 264"),
+    ("T=10000000000", r"expected at most 134217728 elements of \[B, T, Hv, max\(Dk, Dv\)\], got 160000000000"),
+    ("T=1 B=4096 Dk=256 Dv=256", r"expected at most 134217728 elements of \[sequences, Hv, Dk, Dv\], got 268435456"),
     ("T=5 keys=odd", "expected keys to be one of"), ("T=5 beta=2", "expected beta to be one of"),
 ])  # fmt: skip
 def test_bad_text_is_refused_by_the_word(text, message):
     with pytest.raises(ValueError, match=f"case: {message}"):
         parse(text)
+
+
+def test_a_case_is_checked_when_it_is_made_without_text():
+    with pytest.raises(ValueError, match=r"^case: expected one of lengths for each of B=2 rows, got 1$"):
+        Case(5, batch=2, lengths=(5,))
+    assert parse("T=5 cu=0,0,5,5 state=0 l2norm=1") == Case(5, cu=(0, 0, 5, 5), state=False, l2norm=True)
