@@ -68,6 +68,8 @@ class SimRun:
 
 def options_struct(library: Library, options: SimOptions) -> Any:
     """The hj_sim_options of a value."""
+    if not isinstance(options, SimOptions):
+        raise TypeError(f"options: expected SimOptions or None, got {type(options).__name__}")
     settings = dataclasses.asdict(options)
     settings["threads"] = options.threads or usable_cpus()
     return library.ffi.new("hj_sim_options *", settings)

@@ -6,6 +6,7 @@ HAJAX_CPU_BF16_DOT the use of the CPU's bf16 dot product.
 
 import functools
 import os
+from collections.abc import Mapping
 from importlib import metadata, resources
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import cffi
 import numpy as np
 
 from hajax import abi
+from hajax.backends._arrays import check_arrays, check_number, check_plan
 from hajax.plans.verify import MOST_WORKERS
 from hajax.targets import CpuTarget
 
@@ -106,11 +108,23 @@ def cpu_target() -> CpuTarget:
     return CpuTarget(
         isa=isa,
         panel=int(library.lib.hajax_cpu_panel(abi.table("isas")[isa])),
-        bf16_dot=isa == "avx512" and bool(library.lib.hajax_cpu_bf16_dot()) and _bf16_dot_pays(),
+        bf16_dot=_bf16_dot(isa == "avx512" and bool(library.lib.hajax_cpu_bf16_dot()), isa),
         threads=int(text) if text else usable_cpus(),
         l1_bytes=_cache_bytes(1, 32 << 10),
         l2_bytes=_cache_bytes(2, 512 << 10),
     )
+
+
+def _bf16_dot(there: bool, isa: str) -> bool:
+    """Whether to use the bf16 dot product: as HAJAX_CPU_BF16_DOT=0|1 says, else where it is there and pays."""
+    named = os.environ.get("HAJAX_CPU_BF16_DOT")
+    if named is None:
+        return there and _bf16_dot_pays()
+    if named not in ("0", "1"):
+        raise ValueError(f"HAJAX_CPU_BF16_DOT: expected 0 or 1, got {named!r}")
+    if named == "1" and not there:
+        raise ValueError(f"HAJAX_CPU_BF16_DOT: expected 0, as this CPU has no bf16 dot product with {isa}, got {named!r}")
+    return named == "1"
 
 
 @functools.cache
@@ -118,12 +132,8 @@ def _bf16_dot_pays() -> bool:
     """Whether the bf16 dot product is worth taking where it exists.
 
     It runs at twice the fp32 rate on AMD's cores, but at the fp32 rate on Intel's, where the whole kernel was measured a few
-    per cent slower with it. HAJAX_CPU_BF16_DOT=0|1 decides otherwise.
+    per cent slower with it.
     """
-    if (named := os.environ.get("HAJAX_CPU_BF16_DOT")) is not None:
-        if named not in ("0", "1"):
-            raise ValueError(f"HAJAX_CPU_BF16_DOT: expected 0 or 1, got {named!r}")
-        return named == "1"
     try:
         return "AuthenticAMD" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -152,7 +162,7 @@ def _cache_bytes(level: int, otherwise: int) -> int:
 
 def execute(
     plan: bytes,
-    arrays: dict[str, np.ndarray],
+    arrays: Mapping[str, np.ndarray | None],
     *,
     scale: float,
     l2norm_eps: float | None,
@@ -161,30 +171,41 @@ def execute(
 ) -> tuple[np.ndarray, np.ndarray, dict[str, int]]:
     """Runs a plan on numpy arrays on the calling thread, without XLA; for tests and tools.
 
-    `arrays` holds query, key, value, log_decay, beta, state_in and bounds as in hj_delta_call (abi/hajax.h).
-    `scratch_bytes` is workers times the plan's own. Returns output, final state and the counters by name.
-    Raises LibraryError when the library refuses.
+    `arrays` holds by name, for B rows of T tokens with N sequences each and the plan's heads and dims, all of them required:
+    query and key [B, T, Hk, Dk] and value [B, T, Hv, Dv] of the plan's input dtype; log_decay float32[B, T, Hv], per channel
+    [B, T, Hv, Dk], without a decay None or left out; beta float32[B, T, Hv], [B, T, Hv, 2] with two strengths;
+    state_in float32[B, N, Hv, Dk, Dv]; bounds int32[B, N + 1].
+    `output_dtype` is the plan's; `scratch_bytes` is workers times the plan's own. Returns output, final state and the counters
+    by name. Raises ValueError for arrays that do not fit the plan, TypeError for an argument of another type, LibraryError when
+    the library refuses.
     """
+    check_plan(plan)
+    scale, eps = check_number("scale", scale), -1.0 if l2norm_eps is None else check_number("l2norm_eps", l2norm_eps)
     library = open_library()
-    ffi = library.ffi
-    arrays = {name: np.ascontiguousarray(a) for name, a in arrays.items()}
-    batch, tokens = arrays["value"].shape[:2]
-    output = np.empty(arrays["value"].shape, output_dtype)
-    state_out = np.empty_like(arrays["state_in"])
+    ffi, dtypes = library.ffi, abi.table("dtypes")
+    header = ffi.new("hj_cpu_plan *")
+    ffi.memmove(header, plan, min(len(plan), ffi.sizeof("hj_cpu_plan")))
+    if not {header.input_dtype, header.output_dtype} <= set(dtypes) or len(plan) != ffi.sizeof("hj_cpu_plan"):
+        raise LibraryError(f"bad_plan: plan: expected the bytes of an hj_cpu_plan, got {len(plan)} others")
+    written = dtypes(header.output_dtype).name
+    if np.dtype(output_dtype).name != written:
+        raise ValueError(f"output_dtype: expected {written} as the plan says, got {np.dtype(output_dtype).name}")
+    given = check_arrays(header, arrays, dtypes(header.input_dtype).name)
+    value, state_in, bounds = given["value"], given["state_in"], given["bounds"]
+    assert value is not None and state_in is not None and bounds is not None  # checked above
+    output, state_out = np.empty(value.shape, output_dtype), np.empty_like(state_in)
     scratch = np.empty(scratch_bytes + ALIGNMENT, np.uint8)
     counters = np.zeros(abi.constant("HJ_COUNTERS"), np.int64)
     call = ffi.new("hj_delta_call *")
-    call.batch, call.tokens, call.sequences = batch, tokens, arrays["bounds"].shape[1] - 1
-    for name in ("query", "key", "value"):
-        setattr(call, name, ffi.cast("void *", arrays[name].ctypes.data))
-    for name in ("log_decay", "beta", "state_in"):
-        setattr(call, name, ffi.cast("float *", arrays[name].ctypes.data))
-    call.bounds = ffi.cast("int32_t *", arrays["bounds"].ctypes.data)
+    call.batch, call.tokens, call.sequences = *value.shape[:2], bounds.shape[1] - 1
+    for name, array in given.items():
+        if array is not None:
+            setattr(call, name, ffi.cast(ffi.typeof(getattr(call, name)), array.ctypes.data))
     call.output = ffi.cast("void *", output.ctypes.data)
     call.state_out = ffi.cast("float *", state_out.ctypes.data)
     call.scratch = ffi.cast("void *", -(-scratch.ctypes.data // ALIGNMENT) * ALIGNMENT)
     call.scratch_bytes = scratch_bytes
-    call.scale, call.l2norm_eps = scale, -1.0 if l2norm_eps is None else l2norm_eps
+    call.scale, call.l2norm_eps = scale, eps
     status = library.lib.hajax_execute(plan, len(plan), call, ffi.NULL, ffi.cast("int64_t *", counters.ctypes.data))
     if status != 0:
         name = abi.table("statuses")(status).name

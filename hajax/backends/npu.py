@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hajax import abi
+from hajax.backends._arrays import check_arrays, check_number, check_plan
 from hajax.backends._compiler import compile_text
 from hajax.backends._runs import SimFault, SimOptions, SimRun, check_status, options_struct, run_of, timeline
 from hajax.backends.library import Library, LibraryError
@@ -32,7 +33,6 @@ __all__ = [
 
 KERNEL = "hajax_delta_rule"
 _SPECIAL_FLAGS = ("-O1",)  # half the time of -O2, and what a step does is in the library
-_ARRAYS = ("query", "key", "value", "log_decay", "beta", "state_in", "bounds")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,31 +80,35 @@ def execute(
     scale: float,
     target: str | NpuTarget | None = None,
     options: SimOptions | None = None,
-    l2norm_eps: float | None = None,
     specialised: bool = False,
 ) -> tuple[np.ndarray, np.ndarray, tuple[SimRun, ...]]:
     """Runs a plan and returns output, final states and what each of its launches did.
 
-    `arrays` holds query, key, value, log_decay, beta, state_in and bounds as in hj_delta_call (abi/hajax.h); log_decay may be
-    None for a mechanism without a decay, beta is [B, T, Hv, 2] when erase and write strength differ. `target` None: the chip
-    that the plan names. `specialised`: with a kernel made of this plan's programs, compiled here the first time, instead of the
-    one that walks any plan. Launches of one plan find L2 as the one before left it. Raises SimFault when a check fails,
-    ValueError for arrays that do not fit the plan or a refused call, LibraryError for a refused plan,
-    CompileError.
+    `arrays` holds by name, for B rows of T tokens with N sequences each and the plan's heads and dims, all of them required:
+    query and key float16[B, T, Hk, Dk]; value float16[B, T, Hv, Dv]; log_decay float32[B, T, Hv], per channel [B, T, Hv, Dk],
+    without a decay None or left out; beta float32[B, T, Hv], [B, T, Hv, 2] when erase and write strength differ;
+    state_in float32[B, N, Hv, Dk, Dv]; bounds int32[B, N + 1], where sequence n of row b is tokens bounds[b, n] up to
+    bounds[b, n + 1]. Query and key are taken as they are: no l2norm. Output is [B, T, Hv, Dv], the states as state_in.
+
+    `scale` multiplies the query. `target` None: the chip that the plan names. `specialised`: with a kernel made of this plan's
+    programs, compiled here the first time, instead of the one that walks any plan. Launches of one plan find L2 as the one
+    before left it. Raises SimFault when a check fails, ValueError for arrays that do not fit the plan or a refused call,
+    TypeError for an argument of another type, LibraryError for a refused plan, CompileError.
     """
+    check_plan(plan)
+    scale = check_number("scale", scale)
     library = open_sim_library()
     ffi, lib = library.ffi, library.lib
-    given = {name: None if (a := arrays[name]) is None else np.ascontiguousarray(a) for name in _ARRAYS}
-    launches, output_dtype = _check_arrays(library, plan, given)
+    table = ffi.NULL if target is None else target_table(library, target)
+    struct = options_struct(library, SimOptions() if options is None else options)
+    given, launches, output_dtype = _checked(library, plan, arrays)
     value, state_in = given["value"], given["state_in"]
     assert value is not None and state_in is not None  # checked above
     output = np.empty(value.shape, output_dtype)
     state_out = np.empty_like(state_in)
     call = _call(library, given, output, state_out)
-    call.scale, call.l2norm_eps = scale, -1.0 if l2norm_eps is None else l2norm_eps
-    table = ffi.NULL if target is None else target_table(library, target)
+    call.scale, call.l2norm_eps = scale, -1.0  # the kernel takes rows as they are
     results, count = ffi.new("hj_sim_result *[]", launches), ffi.new("int32_t *", launches)
-    struct = options_struct(library, options or SimOptions())
     rest = (table, plan, len(plan), call, struct, ffi.NULL, results, count)
     kernel, loaded = KERNEL, None
     if specialised:
@@ -120,6 +124,7 @@ def execute(
 
 def specialise(plan: bytes) -> LoadedKernel:
     """The kernel made of a plan's programs, compiled against the emulator's headers, or found compiled. Raises CompileError."""
+    check_plan(plan)
     name, text = source.kernel_name(plan), source.source_of(plan)
     library = open_sim_library()
     return LoadedKernel(library, compile_text(name, text, _target_name(library, plan), flags=_SPECIAL_FLAGS), name)
@@ -155,37 +160,15 @@ def _target_name(library: Library, plan: bytes) -> str:
     return str(library.ffi.string(header.target).decode(errors="replace"))
 
 
-def _check_arrays(library: Library, plan: bytes, arrays: Mapping[str, np.ndarray | None]) -> tuple[int, Any]:
-    """Arrays against the sizes that the plan's header names, as the library cannot see theirs. Launches and output dtype."""
-    header = _header(library, plan)
-    dtypes = abi.table("dtypes")
-    if header is None or header.output_dtype not in tuple(dtypes) or arrays["value"] is None or arrays["bounds"] is None:
-        if header is not None and header.output_dtype in tuple(dtypes):
-            raise ValueError("arrays: expected value and bounds, got None")
+def _checked(
+    library: Library, plan: bytes, arrays: Mapping[str, np.ndarray | None]
+) -> tuple[dict[str, np.ndarray | None], int, Any]:
+    """Arrays that fit the plan's header, its launches and its output dtype."""
+    header, dtypes = _header(library, plan), abi.table("dtypes")
+    if header is None or header.output_dtype not in tuple(dtypes):
         raise LibraryError(f"bad_plan: plan: expected the bytes of an hj_npu_plan, got {len(plan)} others")
-    batch, tokens = arrays["value"].shape[:2]
-    sequences = arrays["bounds"].shape[-1] - 1
-    key_heads, value_heads, key_dim, value_dim = header.key_heads, header.value_heads, header.key_dim, header.value_dim
-    gates = (batch, tokens, value_heads)
-    per_channel = header.header.decay == abi.table("decays")["per_channel"]
-    half, real = np.dtype(np.float16), np.dtype(np.float32)
-    expected = {
-        "query": ((batch, tokens, key_heads, key_dim), half),
-        "key": ((batch, tokens, key_heads, key_dim), half),
-        "value": ((batch, tokens, value_heads, value_dim), half),
-        "log_decay": ((*gates, key_dim) if per_channel else gates, real),
-        "beta": ((*gates, 2) if header.header.strengths == 2 else gates, real),
-        "state_in": ((batch, sequences, value_heads, key_dim, value_dim), real),
-        "bounds": ((batch, sequences + 1), np.dtype(np.int32)),
-    }
-    for name, (shape, dtype) in expected.items():
-        array = arrays[name]
-        if array is None and name == "log_decay" and header.header.decay == abi.table("decays")["none"]:
-            continue
-        if array is None or array.shape != shape or array.dtype != dtype:
-            got = "None" if array is None else f"{array.dtype}{list(array.shape)}"
-            raise ValueError(f"{name}: expected {dtype}{list(shape)} as the plan says, got {got}")
-    return max(0, min(header.launches, len(plan))), np.dtype(dtypes(header.output_dtype).name)
+    launches = max(0, min(header.launches, len(plan)))
+    return check_arrays(header, arrays, "float16"), launches, np.dtype(dtypes(header.output_dtype).name)
 
 
 def _call(library: Library, arrays: Mapping[str, np.ndarray | None], output: np.ndarray, state_out: np.ndarray) -> Any:

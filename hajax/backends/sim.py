@@ -248,6 +248,8 @@ def target_table(library: Library, target: str | NpuTarget) -> Any:
         if table == library.ffi.NULL:
             raise ValueError(f"target: expected one of {', '.join(target_names())}, got {target!r}")
         return table
+    if not isinstance(target, NpuTarget):
+        raise TypeError(f"target: expected one of {', '.join(target_names())} or an NpuTarget, got {type(target).__name__}")
     facts = {
         field.name: getattr(target, field.name) for field in dataclasses.fields(target) if field.name not in ("name", "costs")
     }

@@ -1,14 +1,17 @@
 """What the host makes of a call: gates head-major with zeros behind, refusals that name what is wrong, nothing left behind."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
 import steps
 from steps import FREE, flag, plan, program, step, vector
+from toy_plan import toy_plan
 
 from hajax import abi
 from hajax.backends import npu, sim
+from hajax.backends._arrays import ARRAYS
 from hajax.backends.npu import LibraryError
 from hajax.targets.npu import load
 
@@ -53,6 +56,9 @@ def test_decays_that_forget_all_become_finite():
 def test_without_a_decay_the_array_may_be_absent():
     arrays = steps.call(1, **SHAPE) | {"log_decay": None}
     assert (seen_gates("log_decay", arrays, decay="none") == 0).all()
+    del arrays["log_decay"]
+    assert (seen_gates("log_decay", arrays, decay="none") == 0).all()
+    arrays["log_decay"] = None
     with pytest.raises(ValueError, match=r"log_decay: expected float32\[1, 1, 2\] as the plan says, got None"):
         seen_gates("log_decay", arrays)
 
@@ -111,12 +117,51 @@ def test_bounds_that_are_none_are_refused(bounds, message):
         npu.execute(copy_plan(), steps.call(5, **SHAPE, bounds=bounds), scale=1.0)
 
 
-def test_scales_and_norms_that_a_plan_does_not_know_are_refused():
-    arrays = steps.call(5, **SHAPE)
+def test_a_scale_that_is_not_finite_is_refused():
     with pytest.raises(ValueError, match=r"call: scale: expected a finite number, got inf"):
-        npu.execute(copy_plan(), arrays, scale=float("inf"))
-    with pytest.raises(ValueError, match=r"call: l2norm_eps: expected a negative number"):
-        npu.execute(copy_plan(), arrays, scale=1.0, l2norm_eps=0.0)
+        npu.execute(copy_plan(), steps.call(5, **SHAPE), scale=float("inf"))
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"plan": toy_plan()}, "plan: expected bytes as hajax.plans.to_bytes makes them, got Plan"),
+    ({"plan": None}, "plan: expected bytes as hajax.plans.to_bytes makes them, got NoneType"),
+    ({"arrays": [1]}, "arrays: expected arrays by name, got list"),
+    ({"scale": "a"}, "scale: expected a number, got 'a'"), ({"scale": None}, "scale: expected a number, got None"),
+    ({"scale": True}, "scale: expected a number, got True"),
+    ({"target": 3}, "target: expected one of ascend310b1, ascend310p1, ascend310p3 or an NpuTarget, got int"),
+    ({"options": 3}, "options: expected SimOptions or None, got int"),
+])  # fmt: skip
+def test_an_argument_of_another_type_is_refused_by_name(changes, message):
+    arguments = {"plan": copy_plan(), "arrays": steps.call(5, **SHAPE), "scale": 1.0} | changes
+    plan, arrays = arguments.pop("plan"), arguments.pop("arrays")
+    with pytest.raises(TypeError, match=f"^{message}$"):
+        npu.execute(plan, arrays, **arguments)
+    if "plan" in changes:
+        with pytest.raises(TypeError, match=f"^{message}$"):
+            npu.specialise(plan)
+
+
+@pytest.mark.parametrize("kind", [int, np.int64, np.float32, np.float64])
+def test_a_scale_may_be_any_number(kind):
+    assert npu.execute(copy_plan(), steps.call(5, **SHAPE), scale=kind(2))[0].any()
+
+
+EXPECTED = {
+    "query": "float16[1, 5, 1, 16]", "key": "float16[1, 5, 1, 16]", "value": "float16[B, T, 2, 16]",
+    "log_decay": "float32[1, 5, 2]", "beta": "float32[1, 5, 2]", "state_in": "float32[1, 1, 2, 16, 16]",
+    "bounds": "int32[1, N+1]",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_an_array_that_is_not_there_is_refused_by_name(name):
+    arrays = steps.call(5, **SHAPE)
+    wanted = f"{name}: expected {EXPECTED[name]} as the plan says, got"
+    for given, got in ((arrays | {name: None}, "None"), ({n: a for n, a in arrays.items() if n != name}, "none of that name")):
+        with pytest.raises(ValueError, match=f"^{re.escape(f'{wanted} {got}')}$"):
+            npu.execute(copy_plan(), given, scale=1.0)
+    with pytest.raises(ValueError, match=rf"^{re.escape(wanted)} float64\[1\]$"):
+        npu.execute(copy_plan(), arrays | {name: 3.0}, scale=1.0)
 
 
 @pytest.mark.parametrize(("name", "array"), [
@@ -146,7 +191,7 @@ def test_states_may_be_updated_in_place():
     arrays = steps.call(5, **SHAPE)
     before = arrays["state_in"].copy()
     output = np.empty(arrays["value"].shape, np.float16)
-    call = npu._call(library, {n: arrays[n] for n in npu._ARRAYS}, output, arrays["state_in"])
+    call = npu._call(library, {n: arrays[n] for n in ARRAYS}, output, arrays["state_in"])
     call.scale, call.l2norm_eps = 1.0, -1.0
     made = copy_states()
     assert library.lib.hajax_sim_execute(ffi.NULL, made, len(made), call, ffi.NULL, ffi.NULL, ffi.NULL, ffi.NULL) == 0

@@ -1,15 +1,16 @@
 """The native library absent, foreign or of another abi: a reason in one line; the operator then falls back or refuses."""
 
+import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from problem import environment, kernel_arrays, plan_of, run_kernel
+from problem import environment, expected_of, kernel_arrays, plan_of, run_kernel
 
 from hajax import abi, backends
 from hajax.backends import library as library_module
-from hajax.conformance import inputs, parse
+from hajax.conformance import inputs, nmse, parse
 from hajax.plans import to_bytes
 
 
@@ -109,6 +110,70 @@ def test_too_little_scratch_is_refused():
             to_bytes(plan_of(case)), kernel_arrays(case, inputs(case)), scale=1.0, l2norm_eps=None, output_dtype=np.float32,
             scratch_bytes=64,
         )  # fmt: skip
+
+
+def refused_call(error, message, case="T=5 Hv=2", plan=None, **changes):
+    parsed = parse(case)
+    made = plan_of(parsed)
+    arrays = kernel_arrays(parsed, inputs(parsed)) | changes.pop("arrays", {})
+    scratch = made.launch.workers * made.launch.scratch_bytes
+    options = {"scale": 1.0, "l2norm_eps": None, "output_dtype": np.float32, "scratch_bytes": scratch}
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        backends.execute(to_bytes(made) if plan is None else plan, arrays, **options | changes)
+
+
+@pytest.mark.parametrize(("name", "array", "message"), [
+    ("query", None, "query: expected float32[1, 5, 1, 16] as the plan says, got None"),
+    ("value", None, "value: expected float32[B, T, 2, 16] as the plan says, got None"),
+    ("bounds", None, "bounds: expected int32[1, N+1] as the plan says, got None"),
+    ("log_decay", None, "log_decay: expected float32[1, 5, 2] as the plan says, got None"),
+    ("beta", np.zeros(3), "beta: expected float32[1, 5, 2] as the plan says, got float64[3]"),
+    ("key", np.zeros((1, 4, 1, 16), np.float32), "key: expected float32[1, 5, 1, 16] as the plan says, got float32[1, 4, 1, 16]"),
+])  # fmt: skip
+def test_arrays_that_do_not_fit_the_plan_are_refused_by_name(name, array, message):
+    refused_call(ValueError, message, arrays={name: array})
+
+
+def test_other_arguments_are_refused_by_name():
+    refused_call(TypeError, "scale: expected a number, got 'a'", scale="a")
+    refused_call(TypeError, "l2norm_eps: expected a number, got 'a'", l2norm_eps="a")
+    refused_call(ValueError, "output_dtype: expected float32 as the plan says, got float16", output_dtype=np.float16)
+    plan = plan_of(parse("T=5"))
+    refused_call(TypeError, "plan: expected bytes as hajax.plans.to_bytes makes them, got Plan", plan=plan)
+    message = "bad_plan: plan: expected the bytes of an hj_cpu_plan, got 3 others"
+    refused_call(backends.LibraryError, message, plan=b"abc")
+
+
+def test_without_a_decay_its_array_may_be_absent():
+    case = parse("T=5 op=delta")
+    arrays = kernel_arrays(case, inputs(case))
+    del arrays["log_decay"]
+    plan = plan_of(case)
+    output, _, _ = backends.execute(
+        to_bytes(plan), arrays, scale=case.key_dim**-0.5, l2norm_eps=None, output_dtype=np.float32,
+        scratch_bytes=plan.launch.workers * plan.launch.scratch_bytes,
+    )  # fmt: skip
+    assert nmse(output, expected_of(case)[0]) < 1e-11
+
+
+def test_the_bf16_dot_product_is_as_the_environment_says(monkeypatch):
+    variable = "HAJAX_CPU_BF16_DOT"
+    monkeypatch.setenv("HAJAX_CPU_ISA", "baseline")  # which has none, on any CPU
+    monkeypatch.setenv(variable, "0")
+    assert backends.cpu_target().bf16_dot is False
+    monkeypatch.setenv(variable, "1")
+    message = r"^HAJAX_CPU_BF16_DOT: expected 0, as this CPU has no bf16 dot product with baseline, got '1'$"
+    with pytest.raises(ValueError, match=message):
+        backends.cpu_target()
+    for value in ("2", "yes", ""):
+        monkeypatch.setenv(variable, value)
+        with pytest.raises(ValueError, match=rf"^HAJAX_CPU_BF16_DOT: expected 0 or 1, got '{value}'$"):
+            backends.cpu_target()
+        with pytest.raises(ValueError, match=rf"^HAJAX_CPU_BF16_DOT: expected 0 or 1, got '{value}'$"):
+            library_module._bf16_dot(True, "avx512")
+    for value in ("0", "1"):
+        monkeypatch.setenv(variable, value)
+        assert library_module._bf16_dot(True, "avx512") is (value == "1")
 
 
 def test_inputs_are_left_as_they_were():
