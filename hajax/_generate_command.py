@@ -11,14 +11,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from hajax import cache, models, report
-from hajax.ops._arguments import check_implementation
+from hajax import cache, models, ops, report
 from hajax.plans import Fused, Plan
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asked for; `model` None is the shipped demo model."""
+    """What the user asked for; `model` None is the shipped demo model, `target` the chip that implementation "sim" emulates."""
 
     prompt: str
     model: Path | None = None
@@ -30,6 +29,7 @@ class Request:
     chat: bool = False
     dtype: str | None = None
     implementation: str | None = None
+    target: str | None = None
 
 
 def demo_folder() -> Path:
@@ -42,7 +42,11 @@ def run(request: Request, on_text: Callable[[str], None] | None = None) -> dict[
 
     `on_text` gets each piece of text as it comes. Raises ValueError or OSError in one line for whatever is wrong.
     """
-    check_implementation(request.implementation)
+    with ops.use(implementation=request.implementation, target=request.target):
+        return _run(request, on_text)
+
+
+def _run(request: Request, on_text: Callable[[str], None] | None) -> dict[str, Any]:
     _keep_programs()
     sampling = models.Sampling(request.temperature, request.top_k, request.top_p, request.seed)
     folder = request.model if request.model is not None else demo_folder()

@@ -1,11 +1,12 @@
 """`hajax sim` without the command line: arguments as text, a kernel run on .npy files, tables for people."""
 
+import contextlib
 import dataclasses
 import functools
 import os
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -115,24 +116,27 @@ def run(request: Request) -> dict[str, Any]:
         if path is not None and not path.parent.is_dir():
             raise ValueError(f"{what}: no folder {path.parent} for {path.name}")
     if request.save is not None:
-        request.save.mkdir(parents=True, exist_ok=True)
+        with _named("--save", request.save):
+            request.save.mkdir(parents=True, exist_ok=True)
     library = sim.compile_kernel(request.source, request.target, flags=request.flags, compiler=request.compiler)
     done = sim.run(
         library, kernel, [argument.value for argument in arguments], target=request.target, blocks=request.blocks,
         options=request.options,
     )  # fmt: skip
     arrays = []
-    results = zip((a for a in arguments if not isinstance(a.value, int)), done.arrays, done.unwritten, strict=True)
-    for argument, array, unwritten in results:
+    placed = ((n, argument) for n, argument in enumerate(arguments) if not isinstance(argument.value, int))
+    for (number, argument), array, unwritten in zip(placed, done.arrays, done.unwritten, strict=True):
         file = None if request.options.counts_only else _target_file(argument, array, request.save)
         if file is not None:
-            write(file, functools.partial(np.save, arr=array))
+            with _named("--save" if argument.file is None else f"arguments[{number}]", file):
+                write(file, functools.partial(np.save, arr=array))
         arrays.append({
             "name": argument.name, "dtype": str(array.dtype), "shape": list(array.shape),
             "file": str(file) if file else None, "unwritten_bytes": unwritten,
         })  # fmt: skip
     if request.trace is not None:
-        write_text(request.trace, sim.timeline(done))
+        with _named("--trace", request.trace):
+            write_text(request.trace, sim.timeline(done))
     return {
         "kernel": kernel, "target": request.target, "blocks": request.blocks, "arrays": arrays,
         "counts": done.counts, "core_counts": done.core_counts, "timing": done.timing, "busy_cycles": done.busy_cycles,
@@ -158,6 +162,15 @@ def _target_file(argument: Argument, array: np.ndarray, save: Path | None) -> Pa
     return save / f"{argument.name}.npy" if changed else None
 
 
+@contextlib.contextmanager
+def _named(argument: str, path: Path) -> Iterator[None]:
+    """Says of an OSError which argument it is about, and which file, whose temporary name says little."""
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(f"{argument}: cannot write {path} ({error.strerror or error})") from error
+
+
 def write(path: Path, fill: Callable[[IO[bytes]], Any]) -> None:
     """Writes a file under a temporary name and renames it, so that nobody sees half of it."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -180,13 +193,16 @@ def write_text(path: Path, text: str) -> None:
 
 def launch_header(source: Path, folder: Path) -> list[Path]:
     """Writes aclrtlaunch_<kernel>.h for each kernel of a source, as CANN's build does for host programs; returns the files."""
+    if not source.is_file():
+        raise ValueError(f"source: no file {source}")
     kernels = sim.kernels_in(source.read_text(encoding="utf-8", errors="replace"))
     if not kernels:
         raise ValueError(f'source: expected a kernel in {source}, found no extern "C" __global__ __aicore__ function')
     written = []
     for name in kernels:
         text = f'#pragma once\n#include "acl/acl_launch.h"\n#define aclrtlaunch_{name} ACLRT_LAUNCH_KERNEL({name})\n'
-        write_text(folder / f"aclrtlaunch_{name}.h", text)
+        with _named("--into", folder / f"aclrtlaunch_{name}.h"):
+            write_text(folder / f"aclrtlaunch_{name}.h", text)
         written.append(folder / f"aclrtlaunch_{name}.h")
     return written
 

@@ -76,6 +76,16 @@ def test_both_implementations_generate_the_same_greedy_text(hajax):
     assert texts[0].strip()
 
 
+@pytest.mark.parametrize(("arguments", "chip"), [((), "ascend310p1"), (("--target", "ascend310p3"), "ascend310p3")])
+def test_the_emulated_chip_is_the_one_that_is_named(hajax, arguments, chip):
+    code, out, _ = hajax(
+        "generate", "--prompt", "She was", "--max-new-tokens", 1, "--implementation", "sim", *arguments, "--json"
+    )
+    result = json.loads(out)
+    assert (code, result["implementation"]) == (0, "sim")
+    assert f" on {chip}-" in result["plan"]
+
+
 def test_text_streams_to_standard_output_and_the_report_to_standard_error(hajax):
     code, out, error = hajax("generate", "--prompt", "She was", "--max-new-tokens", 3)
     assert code == 0
@@ -120,6 +130,9 @@ def test_chat_wraps_the_prompt(hajax):
         (("--prompt", "x", "--prompt-file", "y"), ("--prompt",)),
         (("--prompt-file", "/nowhere/prompt.txt"), ("/nowhere/prompt.txt",)),
         (("--prompt", "x", "--implementation", "cuda"), ("implementation", "cpu", "xla", "cuda")),
+        (("--prompt", "x", "--target", "ascend310p3"), ("target: expected None unless implementation is 'sim'", "ascend310p3")),
+        (("--prompt", "x", "--implementation", "cpu", "--target", "ascend310p3"), ("target: expected None", "'cpu'")),
+        (("--prompt", "x", "--implementation", "sim", "--target", "tpu"), ("target: expected", "ascend310p3", "'tpu'")),
         (("--prompt", "x", "--dtype", "int8"), ("dtype", "float32", "int8")),
         (("--prompt", "x", "--temperature", "-1"), ("temperature", "-1")),
         (("--prompt", "x", "--temperature", "nan"), ("temperature", "nan")),
@@ -198,7 +211,13 @@ def test_weights_with_nan_are_one_line(hajax, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("HAJAX_CPU_THREADS", "many"), ("HAJAX_CPU_THREADS", "99999999999"), ("HAJAX_CPU_ISA", "mmx"), ("HAJAX_CACHE", "maybe")],
+    [
+        ("HAJAX_CPU_THREADS", "many"),
+        ("HAJAX_CPU_THREADS", "99999999999"),
+        ("HAJAX_CPU_ISA", "mmx"),
+        ("HAJAX_CACHE", "maybe"),
+        ("HAJAX_CPU_BF16_DOT", "2"),
+    ],
 )
 def test_a_setting_of_the_environment_is_checked(hajax, monkeypatch, name, value):
     monkeypatch.setenv(name, value)
