@@ -269,33 +269,29 @@ def _correct(
     """x = A (V - (K o e^G) S) as right operand. error: in L0C, what is taken from V."""
     rows, values = asm.dims.rows, asm.dims.values
     count = rows * values
-    between = parts_in_l1(asm, "error", count)
     if shares is None:
         value = load(asm, "B", inputs.values[head], size=count, flags=TRANSPOSE, label="V")
         multiply(asm, error, fractals.identity, value, n=count, label="V")
-        split(asm, fractals.negative, error, whole(between, count), label="error")
-        residual = _right(asm, between, "error")
-    else:
-        residual = _shared_residual(asm, fractals, inputs.values[head], error, between, shares)
+    between = parts_in_l1(asm, "error", count)
+    split(asm, fractals.negative, error, whole(between, count), label="error")
     inverse = load_parts(asm, "A", system.inverse.from_fractal(head * inverse_pitch(asm)), size=rows * rows, label="A")
     tile = asm.buffer("x", "L0C", count * FULL)
-    multiply(asm, tile, inverse, residual, m=rows, n=values, k=rows, overwrite=True, label="x")
+    right = _right(asm, between, "error")
+    if shares is not None:
+        right = _shared_residual(asm, fractals, inputs.values[head], right, shares)
+    multiply(asm, tile, inverse, right, m=rows, n=values, k=rows, overwrite=True, label="x")
     between = parts_in_l1(asm, "x", count)
     split(asm, fractals.negative, tile, whole(between, count), label="x")
     return _right(asm, between, "x")
 
 
-def _shared_residual(
-    asm: Assembler, fractals: Fractals, value: Operand, error: Operand, between: Parts, shares: _Shares
-) -> Parts:
-    """diag(write share) V - diag(erase share) (K o e^G) S as right operand."""
+def _shared_residual(asm: Assembler, fractals: Fractals, value: Operand, error: Parts, shares: _Shares) -> Parts:
+    """diag(write share) V - diag(erase share) (K o e^G) S, from minus the last product: right operands."""
     rows, values = asm.dims.rows, asm.dims.values
     count = rows * values
-    split(asm, fractals.negative, error, whole(between, count), label="error")
     tile = asm.buffer("residual", "L0C", count * FULL)  # [row block][value block]
-    values_right = load(asm, "B", value, count=rows, size=values, inner=rows, group=1, flags=TRANSPOSE, label="V")
-    terms = (("erase", shares.erase, _right(asm, between, "error")), ("write", shares.write, values_right))
-    for name, share, right in terms:
+    written = load(asm, "B", value, count=rows, size=values, inner=rows, group=1, flags=TRANSPOSE, label="V")
+    for name, share, right in (("erase", shares.erase, error), ("write", shares.write, written)):
         left = load_parts(asm, "A", share, size=rows, label=f"{name} shares")
         multiply(
             asm, tile, left, right, overwrite=name == "erase", label=f"{name} share",
