@@ -129,7 +129,7 @@ def judge(most: int, jobs: int) -> list[tuple[_mutants.Mutant, str, str]]:
         data = bytearray(code)
         for number, words in edits.items():
             _STEP.pack_into(data, at + number * _STEP.size, *words)
-        return verdict_of(given.good, lambda: execute(bytes(data), given.arrays, given.target))
+        return verdict_of(given.good, lambda: execute(plans.summed(data), given.arrays, given.target))
 
     if given.exact[0] > OUTPUT_BOUND or given.exact[1] > STATE_BOUND or max(given.meant) > MEANT_BOUND:
         raise SystemExit(

@@ -111,21 +111,14 @@ def encode(ffi: cffi.FFI, plan: Plan, programs: Programs, header: dict[str, Any]
     for program, steps, place in zip(programs.programs, codes, places, strict=True):
         _put(ffi, data, place, "hj_step", _steps(program, steps))
     data[at : at + len(programs.constants)] = programs.constants
-    place = _checksum_place(ffi)
-    data[place : place + _CHECKSUM_BYTES] = zlib.crc32(data).to_bytes(_CHECKSUM_BYTES, "little")
-    return bytes(data)
+    return summed(ffi, data)
 
 
-def _checksum_place(ffi: cffi.FFI) -> int:
-    return ffi.offsetof("hj_npu_plan", "checksum")
-
-
-def _check_sum(ffi: cffi.FFI, data: bytes, got: int) -> None:
-    """The sum is of all bytes, with zeros where it stands itself."""
-    place = _checksum_place(ffi)
-    sum_of = zlib.crc32(data[place + _CHECKSUM_BYTES :], zlib.crc32(bytes(_CHECKSUM_BYTES), zlib.crc32(data[:place])))
-    if sum_of != got:
-        raise ValueError(f"plan: checksum: expected {sum_of} (of its bytes), got {got}")
+def summed(ffi: cffi.FFI, data: bytes | bytearray) -> bytes:
+    """An hj_npu_plan with the checksum of its bytes."""
+    place = ffi.offsetof("hj_npu_plan", "checksum")
+    bare = data[:place] + bytes(_CHECKSUM_BYTES) + data[place + _CHECKSUM_BYTES :]
+    return bytes(bare[:place] + zlib.crc32(bare).to_bytes(_CHECKSUM_BYTES, "little") + bare[place + _CHECKSUM_BYTES :])
 
 
 def _up(size: int) -> int:
@@ -265,7 +258,9 @@ def decode(ffi: cffi.FFI, data: bytes) -> Programs:
     items = _array(ffi, data, "hj_npu_item", plan.item_offset, plan.items)
     programs = _array(ffi, data, "hj_npu_program", plan.program_offset, plan.programs)
     _array(ffi, data, "char", plan.constant_offset, plan.constant_bytes)
-    _check_sum(ffi, data, plan.checksum)
+    if (whole := summed(ffi, data)) != data:
+        wanted = ffi.from_buffer("hj_npu_plan *", whole).checksum
+        raise ValueError(f"plan: checksum: expected {wanted} (of its bytes), got {plan.checksum}")
     return Programs(
         plan.npu_arch,
         plan.chunk,

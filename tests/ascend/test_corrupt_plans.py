@@ -14,7 +14,7 @@ from steps import FREE, L0A, L0B, L0C, L1, UB, alternating, flag, plan, program,
 
 from hajax import abi
 from hajax.backends import npu
-from hajax.plans import from_bytes
+from hajax.plans import from_bytes, summed
 from hajax.targets.npu import load
 
 TENSOR = abi.table("tensors")
@@ -140,7 +140,7 @@ def test_a_changed_byte_is_refused_or_stays_within_bounds(part):
         for new in (old ^ 1 << int(random.integers(8)), (old + int(random.integers(1, 256))) % 256):
             changed = bytearray(sound()[0])
             changed[at] = new
-            what, text = outcome(steps.summed(changed))  # as if it were meant
+            what, text = outcome(summed(changed))  # as if it were meant
             counts[what] = counts.get(what, 0) + 1
             assert what.removeprefix("fault ") not in NEVER, f"byte {at - start} of {part}: {old} -> {new}: {text}"
             if what == "refused" and "out of device memory" not in text:  # a workspace may be too large
@@ -178,7 +178,7 @@ def changed_header(**fields):
     top = steps.ffi().from_buffer("hj_npu_plan *", data)
     for name, value in fields.items():
         setattr(top.header if hasattr(top.header, name) else top, name, value)
-    return steps.summed(data)
+    return summed(data)
 
 
 @pytest.mark.parametrize(("fields", "message"), [

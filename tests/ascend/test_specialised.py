@@ -11,7 +11,7 @@ from toy_plan import toy_plan
 from hajax import abi, planner
 from hajax.backends import npu
 from hajax.mechanisms import MECHANISMS
-from hajax.plans import Shape, from_bytes, opened, to_bytes
+from hajax.plans import Shape, from_bytes, opened, summed, to_bytes
 from hajax.plans.source import kernel_name, source_of, to_source
 from hajax.plans.wire_programs import STEP_BYTES
 from hajax.targets import npu as chips
@@ -127,4 +127,4 @@ def test_a_plan_of_another_backend_has_no_source():
     header = steps.ffi().from_buffer("hj_plan_header *", cpu)
     header.backend = abi.table("backends")["cpu"]
     with pytest.raises(ValueError, match="plan: expected one for an Ascend chip"):
-        source_of(steps.summed(cpu))
+        source_of(summed(cpu))

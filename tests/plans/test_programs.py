@@ -13,7 +13,7 @@ from toy_plan import CHUNK, CONSTANTS, SHAPE, toy_inputs, toy_plan, toy_program,
 
 import hajax
 from hajax import abi
-from hajax.plans import from_bytes, from_json, opened, packed, to_bytes, to_json, verify, wire
+from hajax.plans import from_bytes, from_json, opened, packed, summed, to_bytes, to_json, verify, wire
 from hajax.plans.interpret import elements, run
 from hajax.plans.model import Packed
 from hajax.plans.program import Flag, Item, Launch, Operand, Step
@@ -180,6 +180,15 @@ def test_bytes_with_parts_outside_of_them_are_refused(field):
             continue  # fewer of them is another plan, not a broken one
         with pytest.raises(ValueError, match=r"plan: expected .* within \d+ bytes, got"):
             from_bytes(bytes(data))
+
+
+def test_a_changed_byte_is_refused_unless_the_sum_says_it_is_meant():
+    data = bytearray(to_bytes(toy_plan()))
+    data[-1] ^= 1
+    with pytest.raises(ValueError, match=r"plan: checksum: expected \d+ \(of its bytes\), got \d+"):
+        from_bytes(bytes(data))
+    changed = from_bytes(summed(data))
+    assert changed.constants[:-1] == from_bytes(to_bytes(toy_plan())).constants[:-1]
 
 
 def test_the_encoder_names_every_field(monkeypatch):

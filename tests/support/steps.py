@@ -1,12 +1,12 @@
 """An assembler for tests: steps and programs by hand, straight to the bytes of an hj_npu_plan. The passes know nothing of it."""
 
 import functools
-import zlib
 
 import cffi
 import numpy as np
 
 from hajax import abi
+from hajax.plans import summed
 
 UNIT = 32
 ALTERNATES = abi.constant("HJ_ALTERNATES")
@@ -135,15 +135,6 @@ def plan(programs, *, chunk=16, key_heads=1, value_heads=1, key_dim=16, value_di
     made.sequences, made.launches, made.programs, made.items = sequences, len(launches), len(programs), len(items)
     ffi().memmove(made.target, target.encode(), len(target))
     return summed(bytes(ffi().buffer(made)) + data[ffi().sizeof(made[0]) :])
-
-
-def summed(data):
-    """The bytes of a plan with the checksum that they have now."""
-    place = ffi().offsetof("hj_npu_plan", "checksum")
-    data = bytearray(data)
-    data[place : place + 4] = bytes(4)
-    data[place : place + 4] = zlib.crc32(data).to_bytes(4, "little")
-    return bytes(data)
 
 
 def call(tokens=16, *, batch=1, sequences=1, key_heads=1, value_heads=1, key_dim=16, value_dim=16, strengths=1, per_channel=False,
