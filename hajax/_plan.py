@@ -52,6 +52,8 @@ def plan(
     for name, one in (("dtype", dtype), ("output_dtype", output_dtype)):
         if one not in abi.names("dtypes"):
             raise ValueError(f"{name}: expected one of {abi.names('dtypes')}, got {one!r}")
+        if isinstance(target, NpuTarget) and one != "float16":
+            raise ValueError(f"{name}: expected None or 'float16' on a chip, got {one!r}")
     if sizes["value_heads"] % sizes["key_heads"]:
         raise ValueError(f"value_heads: expected a multiple of key_heads={sizes['key_heads']}, got {sizes['value_heads']}")
     return planner.plan(mechanism, Shape(**sizes, input_dtype=dtype, output_dtype=output_dtype), target, schedule)

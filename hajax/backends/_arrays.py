@@ -35,6 +35,8 @@ def check_arrays(header: Any, arrays: Mapping[str, Any], input_dtype: str) -> di
     """
     if not isinstance(arrays, Mapping):
         raise TypeError(f"arrays: expected arrays by name, got {type(arrays).__name__}")
+    if unknown := sorted(set(arrays) - set(ARRAYS)):
+        raise ValueError(f"arrays: expected names among {', '.join(ARRAYS)}, got {', '.join(map(str, unknown))}")
     given = {name: None if arrays.get(name) is None else np.ascontiguousarray(arrays[name]) for name in ARRAYS}
     value, bounds = given["value"], given["bounds"]
     batch, tokens = value.shape[:2] if value is not None and value.ndim == 4 else ("B", "T")

@@ -86,11 +86,12 @@ def execute(
 
     `arrays` holds by name, for B rows of T tokens with N sequences each and the plan's heads and dims, all of them required:
     query and key float16[B, T, Hk, Dk]; value float16[B, T, Hv, Dv]; log_decay float32[B, T, Hv], per channel [B, T, Hv, Dk],
-    without a decay None or left out; beta float32[B, T, Hv], [B, T, Hv, 2] when erase and write strength differ;
+    without a decay None or left out; beta float32[B, T, Hv], [B, T, Hv, 2] of erase and write strengths that differ;
     state_in float32[B, N, Hv, Dk, Dv]; bounds int32[B, N + 1], where sequence n of row b is tokens bounds[b, n] up to
     bounds[b, n + 1]. Query and key are taken as they are: no l2norm. Output is [B, T, Hv, Dv], the states as state_in.
 
-    `scale` multiplies the query. `target` None: the chip that the plan names. `specialised`: with a kernel made of this plan's
+    `scale` multiplies the query. `options` None: all checks, and a result clamped to fp16's range is one. `target` None: the chip
+    that the plan names. `specialised`: with a kernel made of this plan's
     programs, compiled here the first time, instead of the one that walks any plan. Launches of one plan find L2 as the one
     before left it. Raises SimFault when a check fails, ValueError for arrays that do not fit the plan or a refused call,
     TypeError for an argument of another type, LibraryError for a refused plan, CompileError.
@@ -100,7 +101,7 @@ def execute(
     library = open_sim_library()
     ffi, lib = library.ffi, library.lib
     table = ffi.NULL if target is None else target_table(library, target)
-    struct = options_struct(library, SimOptions() if options is None else options)
+    struct = options_struct(library, SimOptions(fatal_saturation=True) if options is None else options)
     given, launches, output_dtype = _checked(library, plan, arrays)
     value, state_in = given["value"], given["state_in"]
     assert value is not None and state_in is not None  # checked above

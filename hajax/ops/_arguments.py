@@ -21,10 +21,10 @@ def check_implementation(name: str | None) -> str | None:
 
 def check_target(name: str) -> str:
     """A chip that can be emulated, and that the fused kernel is written for."""
+    able = tuple(other for other in npu.names() if npu.load(other).npu_arch == npu.KERNEL_ARCH)
     if name not in npu.names():
-        raise ValueError(f"target: expected None or one of {npu.names()}, got {name!r}")
-    if npu.load(name).npu_arch != npu.KERNEL_ARCH:
-        able = tuple(other for other in npu.names() if npu.load(other).npu_arch == npu.KERNEL_ARCH)
+        raise ValueError(f"target: expected None or one of {able}, got {name!r}")
+    if name not in able:
         raise ValueError(f"target: expected one of {able}, which the fused kernel is written for, got {name!r}")
     return name
 

@@ -55,6 +55,9 @@ def schedule(
     for field, size in (("key_dim", shape.key_dim), ("value_dim", shape.value_dim)):
         if size > MOST_DIM:
             raise ValueError(f"shape.{field}: expected at most {MOST_DIM} on a chip (L0B holds no more), got {size}")
+    for field in ("input_dtype", "output_dtype"):
+        if getattr(shape, field) != "float16":
+            raise ValueError(f"shape.{field}: expected float16 for a chip, got {getattr(shape, field)}")
     sequences = shape.batch * shape.sequences
     if sequences * shape.value_heads > MOST_HEADS:
         raise ValueError(

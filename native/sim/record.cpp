@@ -55,7 +55,7 @@ int32_t execute_recorded(const void* plan, int64_t plan_bytes, const hj_delta_ca
     const int32_t wanted = recorder().most_wanted();
     emulator::RunOptions options = emulator::acl::environment_options();
     options.timeline = wanted >= kTimelines;
-    options.core.fatal_saturation |= options.core.check_races;  // a result would be wrong, and nobody might count
+    options.core.fatal_saturation = true;  // the result would be wrong, and nobody might look at the counts
     Results results;
     ascend::host::Failure failure = execute(nullptr, nullptr, plan, plan_bytes, call, options, counters, &results);
     if (!failure.failed()) failure = fault_of(results);

@@ -5,6 +5,8 @@ import pytest
 import steps
 from steps import FREE, ZERO_BYTES, flag, step
 
+from hajax.backends import npu
+
 FRACTAL = 512
 L1_MTE1, MTE1_M, M_V, V_M, MTE2_V = (flag(name, 0) for name in ("MTE2_MTE1", "MTE1_M", "M_V", "V_M", "MTE2_V"))
 OVERWRITES, DEPTH, BARRIER, WIDTH, TRIANGLE, RIGHT, LEFT = (1 << i for i in range(7))
@@ -184,6 +186,6 @@ def test_results_leave_in_runs_with_gaps_as_fp32_and_fp16():
 def test_results_beyond_fp16_saturate_and_are_counted():
     data = np.full(4096, 1e6, np.float32)
     body = [step("ub_to_c32", 0, FREE, size=1), step("c_to_ub16", FREE, 0, size=1, barrier=True)]
-    found, done = steps.run_on_ub(body, data.tobytes())
+    found, done = steps.run_on_ub(body, data.tobytes(), options=npu.SimOptions())
     assert (np.frombuffer(found, np.float16)[:256] == 65504).all()
     assert done.counts["saturated"] == 256

@@ -3,6 +3,7 @@
 import collections
 import re
 
+import numpy as np
 import pytest
 import steps
 from steps import FREE, flag, program, step, sync, vector
@@ -66,7 +67,9 @@ def test_gated_delta_rule(key_heads, value_heads, tokens, programs):
     made = planner.plan(MECHANISMS["gated_delta_rule"], shape, chips.load("ascend310p1"))
     assert len(opened(made).launch.programs) == programs
     data = to_bytes(made)
-    walked, special = both(data, steps.call(tokens, key_heads=key_heads, value_heads=value_heads, key_dim=128, value_dim=128))
+    arrays = steps.call(tokens, key_heads=key_heads, value_heads=value_heads, key_dim=128, value_dim=128)
+    arrays["key"] = arrays["key"] / np.float16(16)  # of length about 1, as longer ones make the state grow
+    walked, special = both(data, arrays)
     check_counts(data, walked, special)
     for before, after in zip(walked.busy_cycles, special.busy_cycles, strict=True):
         assert after["S"] < 0.7 * before["S"] or before["V"] == 0  # a core without items walks nothing

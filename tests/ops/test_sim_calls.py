@@ -38,6 +38,26 @@ def test_strengths_that_the_chip_cannot_take_are_an_error_of_the_call(beta, mess
         jax.block_until_ready(called(hajax.gated_delta_rule, jit)(arrays))
 
 
+@pytest.mark.parametrize("fast", ["0", "1"])
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"initial_state": jnp.full((1, 2, 32, 32), 1e5)}, r"saturated: .* results were clamped to the range of their type"),
+    ({"value": jnp.full((1, 70, 2, 32), 1e6)}, r"value\[0, 0, 0\]: expected numbers that are finite in float16"),
+    ({"initial_state": jnp.zeros((1, 2, 32, 32)).at[0, 1, 3, 4].set(jnp.nan)}, r"initial_state\[0, 1\]: expected finite numbers"),
+])  # fmt: skip
+def test_what_fp16_cannot_hold_is_an_error_of_the_call(changes, message, fast, monkeypatch):
+    monkeypatch.setenv("HAJAX_SIM_FAST", fast)
+    with pytest.raises(Exception, match=message):
+        jax.block_until_ready(called(hajax.gated_delta_rule, False)(arguments(70) | changes))
+
+
+@pytest.mark.parametrize(("erase", "message"), [(-0.5, "a number of at least 0"), (np.nan, "a finite number")])
+def test_a_wrong_erase_strength_is_told_by_its_name(erase, message):
+    arrays = arguments(70)
+    arrays["erase"] = jnp.full((1, 70, 2), 0.5).at[0, 3, 1].set(erase)
+    with pytest.raises(Exception, match=rf"erase\[0, 3, 1\]: expected {message}"):
+        jax.block_until_ready(hajax.linear_attention(**arrays, delta=True, **CHIP))
+
+
 def test_a_decay_per_channel_takes_strengths_below_0():
     arrays = arguments(70, (32,))
     arrays["beta"] = arrays["beta"].at[0, 3::4, 1].set(-0.5)

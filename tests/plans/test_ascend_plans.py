@@ -104,6 +104,12 @@ def test_heads_too_large_for_the_chip_are_refused(chip):
         planner.plan(MECHANISMS["gated_delta_rule"], shape(heads=1, dims=(256, 256)), chip)
 
 
+@pytest.mark.parametrize("field", ["dtype", "output_dtype"])
+def test_a_chip_takes_and_gives_float16_only(field):
+    with pytest.raises(ValueError, match=rf"{field}: expected None or 'float16' on a chip, got 'float32'"):
+        hajax.plan("gated_delta_rule", tokens=300, **SMALL, **{field: "float32"})
+
+
 def test_more_heads_than_a_call_may_have_are_refused(chip):
     with pytest.raises(ValueError, match=r"shape: expected at most 131072 value heads over all sequences on a chip, got 1000000"):
         planner.plan(MECHANISMS["gated_delta_rule"], dataclasses.replace(shape(heads=1), batch=10**6), chip)

@@ -86,11 +86,12 @@ Failure copy_strengths(const PlanView& view, const hj_delta_call& call, const Se
       const float* value = call.beta + (token * heads + head) * strengths;
       const auto to = static_cast<size_t>(head * sequences.gates + entry);
       for (int64_t i = 0; i < strengths; ++i) {
+        const char* field = i + 1 < strengths ? "erase" : "beta";
         if (!std::isfinite(value[i])) {
-          return bad_call(place("beta", call, token, head), "a finite number", std::to_string(value[i]));
+          return bad_call(place(field, call, token, head), "a finite number", std::to_string(value[i]));
         }
         if (logarithms && value[i] < 0) {
-          return bad_call(place("beta", call, token, head),
+          return bad_call(place(field, call, token, head),
                           "a number of at least 0, as this plan takes logarithms of strengths",
                           std::to_string(value[i]));
         }

@@ -46,7 +46,7 @@ Failure check_inputs(const PlanView& view, const hj_delta_call& call, const Sequ
     const float* own = call.state_in + int64_t{sequence.state} * state;
     for (int64_t i = 0; i < state; ++i) {
       if (std::isfinite(own[i])) continue;
-      const std::string place = "state[" + std::to_string(sequence.state) + ", " +
+      const std::string place = "initial_state[" + std::to_string(sequence.state) + ", " +
                                 std::to_string(i / (int64_t{p.key_dim} * p.value_dim)) + "]";
       return bad_call(place, "finite numbers", std::to_string(own[i]));
     }
