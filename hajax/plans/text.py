@@ -5,6 +5,7 @@ import binascii
 import dataclasses
 import functools
 import json
+import zlib
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from hajax.mechanisms import Mechanism
@@ -13,6 +14,8 @@ from hajax.plans.program import Programs
 from hajax.plans.text_programs import programs_from_data, programs_to_data
 from hajax.plans.verify_shape import verify_shape
 
+_QUICK = 1  # zlib's level: a stored plan has to be read within a millisecond, and most of it is zeros
+_MOST_BYTES = 1 << 28  # of packed programs
 _Data = TypeVar("_Data")
 
 
@@ -30,7 +33,7 @@ def to_json(plan: Plan, *, indent: int | None = None) -> str:
         case Programs():
             data["launch"] = programs_to_data(plan.launch)
         case Packed(packed):
-            data["launch"] = {"data": base64.b64encode(packed).decode()}
+            data["launch"] = {"zlib": base64.b64encode(zlib.compress(packed, _QUICK)).decode()}
     return json.dumps(data, sort_keys=True, separators=separators, indent=indent)
 
 
@@ -66,11 +69,15 @@ def _launch(data: Any) -> Fused | Programs | Packed:
     """Which of the three it is shows by its fields."""
     if isinstance(data, dict) and "programs" in data:
         return programs_from_data(data)
-    if isinstance(data, dict) and set(data) == {"data"}:
+    if isinstance(data, dict) and set(data) == {"zlib"}:
         try:
-            return Packed(base64.b64decode(data["data"], validate=True))
-        except (TypeError, binascii.Error) as error:
-            raise ValueError(f"launch.data: expected base64, got {error}") from None
+            stream = zlib.decompressobj()
+            packed = stream.decompress(base64.b64decode(data["zlib"], validate=True), _MOST_BYTES)
+        except (TypeError, binascii.Error, zlib.error) as error:
+            raise ValueError(f"launch.zlib: expected base64 of what zlib made, got {error}") from None
+        if not stream.eof or stream.unused_data:
+            raise ValueError(f"launch.zlib: expected one stream of at most {_MOST_BYTES} bytes, got another end")
+        return Packed(packed)
     return _build(Fused, data, "launch")
 
 

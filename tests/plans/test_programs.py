@@ -1,10 +1,12 @@
 """Ascend plans as data: what a small one computes, its bytes, its JSON, equal in every process, and what explain says of it."""
 
+import base64
 import dataclasses
 import hashlib
 import json
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -302,3 +304,18 @@ def test_explain_says_what_runs_where():
         "L0A 2.0", "L1 8.0",
     ):  # fmt: skip
         assert words in text
+
+
+@pytest.mark.parametrize("change", [
+    lambda data: data[:-1],
+    lambda data: data + b"x",
+    lambda data: b"x" + data,
+    lambda data: b"",
+    lambda data: zlib.compress(bytes((1 << 28) + 1)),
+], ids=["cut", "more", "other", "nothing", "too much"])  # fmt: skip
+def test_packed_programs_that_are_not_one_whole_stream_are_refused(change):
+    data = json.loads(to_json(packed(toy_plan())))
+    assert from_json(json.dumps(data)) == packed(toy_plan())
+    data["launch"]["zlib"] = base64.b64encode(change(base64.b64decode(data["launch"]["zlib"]))).decode()
+    with pytest.raises(ValueError, match=r"launch\.zlib: expected"):
+        from_json(json.dumps(data))
