@@ -12,13 +12,6 @@ from hajax import abi
 ARRAYS = ("query", "key", "value", "log_decay", "beta", "state_in", "bounds")
 
 
-def check_plan(plan: bytes) -> bytes:
-    """Raises TypeError for what is not the bytes of a plan."""
-    if not isinstance(plan, bytes):
-        raise TypeError(f"plan: expected bytes as hajax.plans.to_bytes makes them, got {type(plan).__name__}")
-    return plan
-
-
 def check_number(name: str, value: Any) -> float:
     """Raises TypeError for what is no real number."""
     if not isinstance(value, numbers.Real) or isinstance(value, bool):

@@ -15,8 +15,9 @@ import cffi
 import numpy as np
 
 from hajax import abi
-from hajax.backends._arrays import check_arrays, check_number, check_plan
+from hajax.backends._arrays import check_arrays, check_number
 from hajax.plans.verify import MOST_WORKERS
+from hajax.plans.wire_programs import check_bytes
 from hajax.targets import CpuTarget
 
 LIBRARY = "libhajax_cpu.so"
@@ -179,7 +180,7 @@ def execute(
     by name. Raises ValueError for arrays that do not fit the plan, TypeError for an argument of another type, LibraryError when
     the library refuses.
     """
-    check_plan(plan)
+    check_bytes(plan)
     scale, eps = check_number("scale", scale), -1.0 if l2norm_eps is None else check_number("l2norm_eps", l2norm_eps)
     library = open_library()
     ffi, dtypes = library.ffi, abi.table("dtypes")

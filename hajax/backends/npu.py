@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from hajax import abi
-from hajax.backends._arrays import check_arrays, check_number, check_plan
+from hajax.backends._arrays import check_arrays, check_number
 from hajax.backends._compiler import compile_text
 from hajax.backends._runs import SimFault, SimOptions, SimRun, check_status, options_struct, run_of, timeline
 from hajax.backends.library import Library, LibraryError
 from hajax.backends.sim import LoadedKernel, open_sim_library, target_table
 from hajax.plans import source
+from hajax.plans.wire_programs import check_bytes
 from hajax.targets import NpuTarget
 
 __all__ = [
@@ -96,7 +97,7 @@ def execute(
     before left it. Raises SimFault when a check fails, ValueError for arrays that do not fit the plan or a refused call,
     TypeError for an argument of another type, LibraryError for a refused plan, CompileError.
     """
-    check_plan(plan)
+    check_bytes(plan)
     scale = check_number("scale", scale)
     library = open_sim_library()
     ffi, lib = library.ffi, library.lib
@@ -125,7 +126,7 @@ def execute(
 
 def specialise(plan: bytes) -> LoadedKernel:
     """The kernel made of a plan's programs, compiled against the emulator's headers, or found compiled. Raises CompileError."""
-    check_plan(plan)
+    check_bytes(plan)
     name, text = source.kernel_name(plan), source.source_of(plan)
     library = open_sim_library()
     return LoadedKernel(library, compile_text(name, text, _target_name(library, plan), flags=_SPECIAL_FLAGS), name)

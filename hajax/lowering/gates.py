@@ -10,7 +10,7 @@ import numpy as np
 
 from hajax import abi
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
-from hajax.lowering.strengths import Strengths, lower_strengths
+from hajax.lowering.strengths import Strengths, split_strengths
 from hajax.lowering.tiles import (
     K_GROWS,
     N_GROWS,
@@ -219,7 +219,7 @@ def lower_gates(asm: Assembler, basics: Basics, buffers: GateBuffers) -> Ratios:
     """Map steps: ratios exp(D) beta_j of every head, packed lower triangles in fp32 in UB; and row factors."""
     asm.stage = MAP
     size = asm.dims.heads * asm.dims.chunk * 4
-    strengths = lower_strengths(asm, at(buffers.raw, size), buffers.strengths, asm.dims.heads)
+    strengths = split_strengths(asm, at(buffers.raw, size), buffers.strengths, asm.dims.heads)
     diagonals = lower_diagonals(asm, buffers.raw, buffers.diagonals, strengths)
     blocks = 2 * (1 + buffers.strengths) * asm.dims.heads * asm.dims.rows
     right = load(asm, "B", diagonals, size=blocks, flags=TRANSPOSE, label="gate diagonals")

@@ -12,7 +12,7 @@ from hajax import abi
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
 from hajax.lowering.gates import build_diagonals, high_and_low, selector_fractals
 from hajax.lowering.per_channel_tiles import Write, Zeros, place_zeros, split_tile, write
-from hajax.lowering.strengths import lower_strengths as shares_of
+from hajax.lowering.strengths import split_strengths
 from hajax.lowering.tiles import (
     TRANSPOSE,
     Parts,
@@ -174,7 +174,7 @@ def lower_strengths(asm: Assembler, fractals: Fractals, buffers: GateBuffers, st
     """Map steps: strengths times the state's scale as diagonals in L1, [head][row block]; of two, their shares likewise."""
     asm.stage = MAP
     heads = asm.dims.heads
-    strengths = shares_of(asm, buffers.raw_strengths, 1 if buffers.shares is None else 2, heads)
+    strengths = split_strengths(asm, buffers.raw_strengths, 1 if buffers.shares is None else 2, heads)
     _diagonals(asm, strengths.column, heads, buffers, buffers.strengths, "strength", state_scale)
     if buffers.shares is not None and strengths.erase is not None:  # the shares that write lie behind
         _diagonals(asm, strengths.erase, 2 * heads, buffers, buffers.shares, "share", 1.0)

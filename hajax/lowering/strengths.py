@@ -22,7 +22,7 @@ class Strengths:
     write: Operand | None = None
 
 
-def lower_strengths(asm: Assembler, raw: Operand, strengths: int, repeats: int) -> Strengths:
+def split_strengths(asm: Assembler, raw: Operand, strengths: int, repeats: int) -> Strengths:
     """Vector steps: from the strengths of each head as they came, and those that erase behind those that write."""
     if strengths == 1:
         return Strengths(raw)

@@ -68,3 +68,9 @@ class Plan:
     schedule: str
     launch: Fused | Programs | Packed
     notes: tuple[Note, ...]
+
+
+def check_plan(value: object) -> None:
+    """Raises TypeError for what is no plan."""
+    if not isinstance(value, Plan):
+        raise TypeError(f"plan: expected a Plan, got {type(value).__name__}")

@@ -9,7 +9,7 @@ import zlib
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from hajax.mechanisms import Mechanism
-from hajax.plans.model import Fused, Note, Packed, Plan, Shape
+from hajax.plans.model import Fused, Note, Packed, Plan, Shape, check_plan
 from hajax.plans.program import Programs
 from hajax.plans.text_programs import programs_from_data, programs_to_data
 from hajax.plans.verify_shape import verify_shape
@@ -21,8 +21,7 @@ _Data = TypeVar("_Data")
 
 def to_json(plan: Plan, *, indent: int | None = None) -> str:
     """Equal plans give equal text. Raises TypeError for what is no plan."""
-    if not isinstance(plan, Plan):
-        raise TypeError(f"plan: expected a Plan, got {type(plan).__name__}")
+    check_plan(plan)
     separators = (",", ":") if indent is None else None
     data = {field.name: getattr(plan, field.name) for field in dataclasses.fields(plan)}
     data["mechanism"], data["shape"] = dataclasses.asdict(plan.mechanism), dataclasses.asdict(plan.shape)

@@ -1,7 +1,7 @@
 """Whether a plan can be run as it stands. Knows the rules of the launch, nothing of the passes that chose its numbers."""
 
 from hajax import abi
-from hajax.plans.model import Fused, Packed, Plan, Shape
+from hajax.plans.model import Fused, Packed, Plan, Shape, check_plan
 from hajax.plans.program import Programs
 from hajax.plans.verify_programs import verify_chip_shape, verify_programs
 from hajax.plans.verify_shape import MOST_SIZE, verify_shape
@@ -20,8 +20,7 @@ def verify(plan: Plan, target: NpuTarget | None = None) -> Plan:
     target: the chip, when it is not the one that the plan names. Packed programs were verified before they were packed, and
     whoever runs them checks their bounds: only their header is looked at.
     """
-    if not isinstance(plan, Plan):
-        raise TypeError(f"plan: expected a Plan, got {type(plan).__name__}")
+    check_plan(plan)
     verify_shape(plan.shape)
     match plan.launch:
         case Fused():

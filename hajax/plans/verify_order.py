@@ -164,7 +164,10 @@ def _check_products(step: Step, where: str, target: NpuTarget) -> None:
 
 
 def _check(run: Sequence[_Part], odd: int, where: str, touched: Touched, many: Array) -> None:
-    """Of parts of one section that follow one another, the first in this parity of the iteration."""
+    """Of parts of one section that follow one another, the first in this parity of the iteration.
+
+    Neighbours are found as in `passes.dependencies.edges`, and apart from it, so that a fault there shows here.
+    """
     section, steps, count = run[0].section, run[0].steps, len(run[0].steps)
     if not count:
         return

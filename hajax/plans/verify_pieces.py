@@ -93,7 +93,7 @@ def _spread(known: Mapping[Mask, int], listed: Sequence[_Row], first: Array, cou
     many = sizes[which]
     ends = np.concatenate(([0], np.cumsum(many)))
     begin = (np.cumsum(sizes) - sizes)[which] - ends[:-1]
-    flat = np.fromiter(itertools.chain.from_iterable(pieces), np.uint16)  # radix sort
+    flat = np.fromiter(itertools.chain.from_iterable(pieces), np.min_scalar_type(len(spaces)))  # 16 bits are sorted fast
     piece = flat[np.arange(ends[-1]) + np.repeat(begin, many)]
     write, owner, kept = (np.repeat(each, many) for each in (write, owner, kept))
     return Touched(piece, write > 0, owner, kept > 0, ends[first], ends[first + count] - ends[first], start, spaces)

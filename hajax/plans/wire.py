@@ -8,7 +8,7 @@ import cffi
 
 from hajax import abi
 from hajax.plans import wire_programs
-from hajax.plans.model import Fused, Packed, Plan
+from hajax.plans.model import Fused, Packed, Plan, check_plan
 from hajax.plans.program import Programs
 
 
@@ -24,8 +24,7 @@ def to_bytes(plan: Plan) -> bytes:
 
     Raises TypeError for what is no plan.
     """
-    if not isinstance(plan, Plan):
-        raise TypeError(f"plan: expected a Plan, got {type(plan).__name__}")
+    check_plan(plan)
     match plan.launch:
         case Packed(data):
             return data

@@ -241,10 +241,15 @@ def _filled(events: list[int], room: int, step: Step) -> tuple[int, ...]:
     return (*events, *[0] * (room - len(events)))
 
 
-def check_header(data: bytes) -> None:
-    """Raises ValueError when bytes do not start as a plan of this abi and of this length, TypeError for what is not bytes."""
+def check_bytes(data: object) -> None:
+    """Raises TypeError for what is not bytes, as a plan's are."""
     if not isinstance(data, bytes):
         raise TypeError(f"plan: expected bytes as hajax.plans.to_bytes makes them, got {type(data).__name__}")
+
+
+def check_header(data: bytes) -> None:
+    """Raises ValueError when bytes do not start as a plan of this abi and of this length, TypeError for what is not bytes."""
+    check_bytes(data)
     wanted = abi.constant("HJ_PLAN_MAGIC").to_bytes(4, "little") + len(data).to_bytes(4, "little") + bytes.fromhex(abi.digest())
     if not data.startswith(wanted):
         raise ValueError("plan: expected bytes that start with this abi's magic, their length and this abi's digest, got others")

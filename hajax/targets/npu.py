@@ -107,6 +107,12 @@ def names() -> tuple[str, ...]:
 
 
 @functools.cache
+def kernel_names() -> tuple[str, ...]:
+    """Of the chips that there are, those that the fused kernel is written for."""
+    return tuple(name for name in names() if load(name).npu_arch == KERNEL_ARCH)
+
+
+@functools.cache
 def load(name: str, folder: Traversable | None = None) -> NpuTarget:
     """The chip `name`, from its .def file (in `folder`, if one is given). Raises ValueError, naming file and line."""
     return _load(name, folder)[0]

@@ -9,11 +9,6 @@ namespace {
 
 constexpr float kLeastLogDecay = -1e4f;
 
-std::string place(const char* field, const hj_delta_call& call, int64_t token, int64_t head) {
-  return std::string(field) + "[" + std::to_string(token / call.tokens) + ", " + std::to_string(token % call.tokens) +
-         ", " + std::to_string(head) + "]";
-}
-
 bool is_log_decay(float value) { return value <= 0; }  // NaN is not
 
 float held(float log_decay) { return log_decay < kLeastLogDecay ? kLeastLogDecay : log_decay; }
@@ -38,7 +33,7 @@ Failure copy_scalar_decay(const PlanView& view, const hj_delta_call& call, const
     for (int64_t head = 0; head < heads; ++head) {
       const float value = call.log_decay[token * heads + head];
       if (!is_log_decay(value)) {
-        return bad_call(place("log_decay", call, token, head), "a number of at most 0", std::to_string(value));
+        return bad_call(place_of("log_decay", call, token, head), "a number of at most 0", std::to_string(value));
       }
       (*to)[static_cast<size_t>(head * sequences.gates + entry)] = held(value);
     }
@@ -54,7 +49,7 @@ Failure copy_channel_decay(const PlanView& view, const hj_delta_call& call, cons
     for (int64_t i = 0; i < row; ++i) {
       const float value = call.log_decay[token * row + i];
       if (!is_log_decay(value)) {
-        return bad_call(place("log_decay", call, token, i / view.plan.key_dim), "numbers of at most 0",
+        return bad_call(place_of("log_decay", call, token, i / view.plan.key_dim), "numbers of at most 0",
                         std::to_string(value));
       }
       (*to)[static_cast<size_t>(token * row + i)] = held(value);
@@ -88,10 +83,10 @@ Failure copy_strengths(const PlanView& view, const hj_delta_call& call, const Se
       for (int64_t i = 0; i < strengths; ++i) {
         const char* field = i + 1 < strengths ? "erase" : "beta";
         if (!std::isfinite(value[i])) {
-          return bad_call(place(field, call, token, head), "a finite number", std::to_string(value[i]));
+          return bad_call(place_of(field, call, token, head), "a finite number", std::to_string(value[i]));
         }
         if (logarithms && value[i] < 0) {
-          return bad_call(place(field, call, token, head),
+          return bad_call(place_of(field, call, token, head),
                           "a number of at least 0, as this plan takes logarithms of strengths",
                           std::to_string(value[i]));
         }
@@ -104,6 +99,11 @@ Failure copy_strengths(const PlanView& view, const hj_delta_call& call, const Se
 }
 
 }  // namespace
+
+std::string place_of(const char* field, const hj_delta_call& call, int64_t token, int64_t head) {
+  return std::string(field) + "[" + std::to_string(token / call.tokens) + ", " + std::to_string(token % call.tokens) +
+         ", " + std::to_string(head) + "]";
+}
 
 Sequences sequences_of(const PlanView& view, const hj_delta_call& call) {
   Sequences found;

@@ -2,12 +2,16 @@
 #ifndef HAJAX_NATIVE_ASCEND_HOST_GATES_H_
 #define HAJAX_NATIVE_ASCEND_HOST_GATES_H_
 
+#include <string>
 #include <vector>
 
 #include "hajax/abi/hajax.h"
 #include "native/ascend/host/plan_view.h"
 
 namespace hajax::ascend::host {
+
+// "field[row, token of it, head]" of a token's number over all rows, as errors name it.
+std::string place_of(const char* field, const hj_delta_call& call, int64_t token, int64_t head);
 
 struct Sequences {
   std::vector<hj_npu_sequence> rows;  // of all rows of the batch, one after the other

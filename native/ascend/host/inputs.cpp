@@ -24,9 +24,7 @@ Failure check_tokens(const Tokens& tokens, const hj_delta_call& call, const hj_n
   const uint16_t* first = static_cast<const uint16_t*>(tokens.halves) + int64_t{sequence.token} * row;
   for (int64_t i = 0; i < sequence.tokens * row; ++i) {
     if (is_finite_half(first[i])) continue;
-    const int64_t token = sequence.token + i / row;
-    const std::string place = std::string(tokens.field) + "[" + std::to_string(token / call.tokens) + ", " +
-                              std::to_string(token % call.tokens) + ", " + std::to_string(i % row / tokens.dim) + "]";
+    const std::string place = place_of(tokens.field, call, sequence.token + i / row, i % row / tokens.dim);
     return bad_call(place, "numbers that are finite in float16 (at most 65504)", "one that is not");
   }
   return {};
