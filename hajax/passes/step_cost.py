@@ -1,6 +1,6 @@
 """What a step costs on its pipe and on the scalar unit that issues it, and what a section costs: modelled, as the emulator does.
 
-Sizes are those of a whole chunk. Tensors are read from and written to DDR, everything else is in L2.
+Sizes are those of a whole chunk. Where it is not said, tensors are read from and written to DDR, everything else is in L2.
 """
 
 from collections.abc import Sequence
@@ -68,8 +68,8 @@ class StepCost:
         return self.instructions // (self.pauses + 1)
 
 
-def step_cost(step: Step, dims: Dims, target: NpuTarget) -> StepCost:
-    """The modelled cost of a step that runs."""
+def step_cost(step: Step, dims: Dims, target: NpuTarget, missed: float | None = None) -> StepCost:
+    """The modelled cost of a step that runs. missed: of the bytes that it moves from or to GM, the share that is not in L2."""
     loads = 3
     mask = -1
     if step.opcode == "sync":
@@ -85,8 +85,9 @@ def step_cost(step: Step, dims: Dims, target: NpuTarget) -> StepCost:
     elif step.opcode in _GM_INSTRUCTIONS:
         instruction, path = _GM_INSTRUCTIONS[step.opcode]
         number, size = _gm_copies(step, dims)
-        missed = size if step.opcode in ("rows_to_l1", "rows_to_ub", "gate_to_ub", "rows_from_ub") else 0
-        cycles = chip_cost.instruction_cycles(target, instruction, bytes=size, path=path, missed=missed)
+        if missed is None:
+            missed = float(step.opcode in ("rows_to_l1", "rows_to_ub", "gate_to_ub", "rows_from_ub"))
+        cycles = chip_cost.instruction_cycles(target, instruction, bytes=size, path=path, missed=round(missed * size))
         latency = chip_cost.instruction_latency(target, instruction, path=path)
         loads -= step.opcode.startswith("constant")
     else:
@@ -132,6 +133,12 @@ def _pauses(step: Step, number: int, target: NpuTarget) -> int:
         return number - 1
     rounds = 1 + bool(step.index) + bool(step.p[7])
     return rounds - 1 if step.p[0] * step.p[1] < target.cube_barrier_tiles else 0
+
+
+def gm_bytes(step: Step, dims: Dims) -> int:
+    """What a step moves from or to GM."""
+    number, size = _gm_copies(step, dims) if step.opcode in _GM_INSTRUCTIONS else (0, 0)
+    return number * size
 
 
 def _gm_copies(step: Step, dims: Dims) -> tuple[int, int]:
