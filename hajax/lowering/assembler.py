@@ -81,10 +81,14 @@ class Constants:
 
 @dataclass
 class Assembler:
-    """A program in the making."""
+    """A program in the making.
+
+    parts: of fp16 that operands which are not exact in one are kept in; 1 rounds them, as systems do that hold no error bound.
+    """
 
     dims: Dims
     constants: Constants
+    parts: int = 2
     section: Section = "setup"
     stage: int = STATE
     buffers: list[Buffer] = field(default_factory=list)

@@ -15,6 +15,7 @@ from hajax.lowering.per_channel_gates import (
     load_gates,
     lower_block_factors,
     lower_strengths,
+    picked_bytes,
     place_fractals,
     place_gates,
     strength_columns,
@@ -41,6 +42,7 @@ from hajax.lowering.per_channel_scores import (
     lower_far_blocks,
     lower_inside,
     lower_near_blocks,
+    pick_halving,
     pick_inside,
     place_tiles,
     split_triangles,
@@ -75,13 +77,27 @@ class _Shares:
     write: Parts
 
 
+def l0c_bytes(dims: Dims) -> int:
+    """What tiles side by side take of L0C at their worst: those of a head's map, and of its state's read or update."""
+    rows, keys, values = dims.rows, dims.keys, dims.values
+    tiles = 3 * rows * keys + 9 * rows + 2 * dims.triangle + max(2 * rows, keys) * values
+    return dims.heads * tiles * FULL
+
+
 def build(
-    dims: Dims, constants: Constants, *, delta: bool = True, strengths: int = 1, state_scale: float = STATE_SCALE
+    dims: Dims,
+    constants: Constants,
+    *,
+    delta: bool = True,
+    strengths: int = 1,
+    state_scale: float = STATE_SCALE,
+    side_by_side: bool = True,
 ) -> Program:
     """The program of one item: `dims.heads` heads of `dims.columns` state columns. state_scale: a power of two.
 
     strengths 2: the system, what is read of the state and values have row factors, too (hajax.lowering.strengths). Without
-    delta, x is V; what only a correction reads is made all the same.
+    delta, x is V; what only a correction reads is made all the same. side_by_side: keys and queries, halvings, what is read of
+    the state go through L0C together, in l0c_bytes; else, of one head, one after the other: more steps, the same results.
     """
     asm = Assembler(dims, constants)
     fractals = place_fractals(asm, state_scale)
@@ -99,12 +115,13 @@ def build(
         for _ in range(dims.heads)
     )
     states = tuple(parts_in_l1(asm, "state", dims.keys * dims.values, kept=True) for _ in range(dims.heads))
-    desk = place_desk(asm)
+    desk = place_desk(asm, side_by_side)
+    pieces = _state_pieces(asm, side_by_side)
     for head, state in enumerate(states):
-        _load_state(asm, fractals, desk.tile, state, head, state_scale)
+        _load_state(asm, fractals, desk.tile, state, head, state_scale, pieces)
 
     asm.section = "body"  # the state of chunk c before the map of chunk c + 1, that before the loads of chunk c + 2
-    tiles = place_tiles(asm)
+    tiles = place_tiles(asm, side_by_side)
     pick_inside(asm, fractals, tiles, gates.zeros, strength_columns(asm, fractals, gates.strengths), state_scale)
     split_triangles(asm, fractals, tiles, system.triangles, scores)
     if gates.shares is not None:
@@ -114,17 +131,18 @@ def build(
     for head, state in enumerate(states):
         own_scores = scores.from_fractal(head * dims.rows * dims.rows)
         shares = _shares_of(asm, gates, head)
-        _advance(asm, fractals, inputs, system, own_scores, gates.chunk_decays[head], reads[head], state, head, delta, shares)
+        decay = gates.chunk_decays[head]
+        _advance(asm, fractals, inputs, system, own_scores, decay, reads[head], state, head, delta, shares, pieces)
     lower_strengths(asm, fractals, gates, state_scale)
     blocks = place_block_rows(asm)
     for head in range(dims.heads):
-        _map(asm, fractals, gates, inputs, desk, blocks, level, tiles, reads[head], head)
+        _map(asm, fractals, gates, inputs, desk, blocks, level, tiles, reads[head], head, state_scale)
     _load_inputs(asm, inputs)
-    load_gates(asm, fractals, gates)
+    load_gates(asm, fractals, gates, pieces=1 if side_by_side else 2)
 
     asm.section = "finish"
     for head, state in enumerate(states):
-        _store_state(asm, fractals, desk.tile, state, head, state_scale)
+        _store_state(asm, fractals, desk.tile, state, head, state_scale, pieces)
     return asm.program()
 
 
@@ -139,6 +157,7 @@ def _map(
     tiles: ScoreTiles,
     reads: Reads,
     head: int,
+    state_scale: float,
 ) -> None:
     """Rows and scores of a head. What whole blocks' factors take on the cube lies between halvings for the vector unit."""
 
@@ -146,20 +165,28 @@ def _map(
         lower_exponents(asm, desk, gates.decays[head], fractals.levels[half])
         lower_level_rows(asm, fractals, desk, level, half)
         lower_inside(asm, tiles, level, inputs, half, head)
+        pick(half)
+
+    def pick(half: int) -> None:
+        if tiles.picked is not None:
+            pick_halving(asm, fractals, tiles, half, state_scale)
 
     factors = lower_block_factors(asm, fractals, gates, desk.rows, head)
     lower_exponents(asm, desk, gates.decays[head], fractals.suffix)
     lower_suffix_rows(asm, fractals, desk, inputs, gates.strengths, blocks, reads, head)
     lower_rows(asm, fractals, desk, inputs, head)
+    if tiles.picked is not None:
+        gates.zeros.to_ub(asm, "picked scores", picked_bytes(asm), tiles.picked)
     lower_diagonal(asm, tiles, inputs, head)
+    pick(0)
     halving(8)
     halving(2)
     lower_exponents(asm, desk, gates.decays[head], fractals.prefix)
     lower_prefix_rows(asm, fractals, desk, blocks, reads)
-    near = lower_middle_rows(asm, fractals, desk.tile, factors, blocks, reads)
+    near = lower_middle_rows(asm, fractals, desk, factors, blocks, reads)
     lower_near_blocks(asm, tiles, near, blocks, head)
     halving(1)
-    lower_far_rows(asm, fractals, desk.tile, factors, blocks, reads)
+    lower_far_rows(asm, fractals, desk, factors, blocks, reads)
     lower_far_blocks(asm, tiles, blocks, head)
     halving(4)
 
@@ -195,7 +222,19 @@ def _place_scores(asm: Assembler) -> Parts:
     return scores
 
 
-def _load_state(asm: Assembler, fractals: Fractals, tile: Operand, state: Parts, head: int, state_scale: float) -> None:
+Pieces = tuple[tuple[int, int], ...]  # of a state: its first key block, and how many
+
+
+def _state_pieces(asm: Assembler, side_by_side: bool) -> Pieces:
+    """As the desk's tile takes them, with all value blocks."""
+    keys, values = asm.dims.keys, asm.dims.values
+    most = keys if side_by_side else max(1, asm.dims.rows * keys // values)
+    return tuple((first, min(most, keys - first)) for first in range(0, keys, most))
+
+
+def _load_state(
+    asm: Assembler, fractals: Fractals, tile: Operand, state: Parts, head: int, state_scale: float, pieces: Pieces
+) -> None:
     """Setup: a head's state from GM, split, to L1 as [key block][value block]."""
     keys, values = asm.dims.keys, asm.dims.values
     count = keys * values
@@ -203,10 +242,11 @@ def _load_state(asm: Assembler, fractals: Fractals, tile: Operand, state: Parts,
     asm.emit("rows_to_ub", staged, count=values, p=(_tensor("state_in"), head, 0, 1, 1), label="state in")
     if state_scale != 1:
         vector(asm, "muls32", staged, staged, repeats=count * 4, scalar=asm.scalar(state_scale), label="state in")
-    for column in range(values):
-        target, source = at(tile, column * FULL), at(staged, column * keys * FULL)
-        asm.emit("ub_to_c32", target, source, count=keys, size=1, p=(0, values - 1), label="state in")
-    split(asm, fractals.negative, tile, whole(state, count), label="state in")
+    for first, height in pieces:
+        for column in range(values):
+            target, source = at(tile, column * FULL), at(staged, (column * keys + first) * FULL)
+            asm.emit("ub_to_c32", target, source, count=height, size=1, p=(0, values - 1), label="state in")
+        split(asm, fractals.negative, tile, whole(state.from_fractal(first * values), height * values), label="state in")
 
 
 def _advance(
@@ -221,6 +261,7 @@ def _advance(
     head: int,
     delta: bool,
     shares: _Shares | None,
+    pieces: Pieces,
 ) -> None:
     """State steps of one head: read, correct, output, update. Tiles of rows are [value block][row block]."""
     asm.stage = STATE
@@ -228,19 +269,23 @@ def _advance(
     count = rows * values
     error = asm.buffer("error", "L0C", count * FULL) if delta else None
     output = asm.buffer("output", "L0C", count * FULL)
-    _read(asm, reads.start, state, error, output)
+    apart = len(pieces) > 1
+    _read(asm, reads.start, state, error, None if apart else output)
     corrected: Matrix
     if error is not None:
         corrected = _correct(asm, fractals, inputs, system, error, head, shares)
     else:
         tile = inputs.values[head]
         corrected = load(asm, "B", tile, count=rows, size=values, inner=rows, group=1, flags=TRANSPOSE, label="V")
+    if apart:
+        _read(asm, reads.start, state, None, output)
     left = load_parts(asm, "A", scores, size=rows * rows, label="P")
     multiply(asm, output, left, corrected, m=rows, n=values, k=rows, label="P x")
     staged = copy_out(asm, output, count, half=True, label="output")
     asm.emit("rows_from_ub", src0=staged, count=values, p=(_tensor("output"), head, 0, 1, 0, 0, 0, 2), label="output")
-    update = _update(asm, reads.end, chunk_decay, corrected, state)
-    split(asm, fractals.negative, update, whole(state, asm.dims.keys * values), label="state")
+    for first, height in pieces:
+        update = _update(asm, reads.end, chunk_decay, corrected, state, first, height)
+        split(asm, fractals.negative, update, whole(state.from_fractal(first * values), height * values), label="state")
 
 
 def _erase_rows(asm: Assembler, fractals: Fractals, system: System, shares: Parts) -> None:
@@ -308,8 +353,8 @@ def _right(asm: Assembler, tile: Parts, label: str) -> Parts:
     return load_parts(asm, "B", tile, count=rows, size=values, inner=rows, group=1, flags=TRANSPOSE, label=label)
 
 
-def _read(asm: Assembler, start: Parts, state: Parts, error: Operand | None, output: Operand) -> None:
-    """Minus (K o e^G) S, if anything reads it, and scale (Q o e^G) S, a half of the key channels at a time."""
+def _read(asm: Assembler, start: Parts, state: Parts, error: Operand | None, output: Operand | None) -> None:
+    """Minus (K o e^G) S and scale (Q o e^G) S, those that have a tile, a half of the key channels at a time."""
     rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
     for first in range(0, keys, 4):
         size = min(4, keys - first)
@@ -322,19 +367,22 @@ def _read(asm: Assembler, start: Parts, state: Parts, error: Operand | None, out
             multiply(asm, tile, left, piece, m=rows, n=values, k=size, overwrite=first == 0, label=label)
 
 
-def _update(asm: Assembler, end: Parts, chunk_decay: Parts, corrected: Matrix, state: Parts) -> Operand:
-    """diag(e^G_C) S + (end rows)^T x in L0C, [key block][value block]."""
-    rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
-    tile = asm.buffer("next state", "L0C", keys * values * FULL)
-    left = load_parts(asm, "A", end, size=keys * rows, flags=TRANSPOSE, label="end rows^T")
+def _update(
+    asm: Assembler, end: Parts, chunk_decay: Parts, corrected: Matrix, state: Parts, first_block: int, height: int
+) -> Operand:
+    """diag(e^G_C) S + (end rows)^T x in L0C, [key block][value block], of some key blocks."""
+    rows, values = asm.dims.rows, asm.dims.values
+    tile = asm.buffer("next state", "L0C", height * values * FULL)
+    left = load_parts(asm, "A", end.from_fractal(first_block * rows), size=height * rows, flags=TRANSPOSE, label="end rows^T")
     multiply(
-        asm, tile, left, corrected, count=keys, n=values, k=rows, move_tile=values, move_left=rows, overwrite=True,
+        asm, tile, left, corrected, count=height, n=values, k=rows, move_tile=values, move_left=rows, overwrite=True,
         label="end rows^T x",
     )  # fmt: skip
-    decay = load_parts(asm, "A", chunk_decay, size=keys, label="chunk decay")
-    for first in range(0, keys, 2):
-        size = min(2, keys - first)
-        piece = load_parts(asm, "B", state.from_fractal(first * values), size=size * values, flags=TRANSPOSE, label="S")
+    decay = load_parts(asm, "A", chunk_decay.from_fractal(first_block), size=height, label="chunk decay")
+    for first in range(0, height, 2):
+        size = min(2, height - first)
+        source = state.from_fractal((first_block + first) * values)
+        piece = load_parts(asm, "B", source, size=size * values, flags=TRANSPOSE, label="S")
         multiply(
             asm, at(tile, first * values * FULL), decay.from_fractal(first), piece, count=size, n=values,
             move_tile=values, move_left=1, move_right=values, label="decay S",
@@ -342,17 +390,23 @@ def _update(asm: Assembler, end: Parts, chunk_decay: Parts, corrected: Matrix, s
     return tile
 
 
-def _store_state(asm: Assembler, fractals: Fractals, tile: Operand, state: Parts, head: int, state_scale: float) -> None:
+def _store_state(
+    asm: Assembler, fractals: Fractals, tile: Operand, state: Parts, head: int, state_scale: float, pieces: Pieces
+) -> None:
     """Finish: minus the identity times both parts, times minus one over the scale, to GM."""
     keys, values = asm.dims.keys, asm.dims.values
     count = keys * values
-    for start in range(0, count, 32):
-        size = min(32, count - start)
-        piece = load_parts(asm, "B", state.from_fractal(start), size=size, flags=TRANSPOSE, label="state out")
-        multiply(asm, at(tile, start * FULL), fractals.negative, piece, n=size, overwrite=True, label="state out")
-    staged = asm.buffer("state out:UB", "UB", count * FULL)
-    for column in range(values):
-        target, source = at(staged, column * keys * FULL), at(tile, column * FULL)
-        asm.emit("c_to_ub32", target, source, count=keys, size=1, p=(values - 1, 0), label="state out")
+    staged = None
+    for first, height in pieces:
+        for start in range(0, height * values, 32):
+            size = min(32, height * values - start)
+            source = state.from_fractal(first * values + start)
+            piece = load_parts(asm, "B", source, size=size, flags=TRANSPOSE, label="state out")
+            multiply(asm, at(tile, start * FULL), fractals.negative, piece, n=size, overwrite=True, label="state out")
+        staged = staged or asm.buffer("state out:UB", "UB", count * FULL)
+        for column in range(values):
+            target, own = at(staged, (column * keys + first) * FULL), at(tile, column * FULL)
+            asm.emit("c_to_ub32", target, own, count=height, size=1, p=(values - 1, 0), label="state out")
+    assert staged is not None
     vector(asm, "muls32", staged, staged, repeats=count * 4, scalar=asm.scalar(-1 / state_scale), label="state out")
     asm.emit("rows_from_ub", src0=staged, count=values, p=(_tensor("state_out"), head, 0, 1, 1, 0, 0, 4), label="state out")

@@ -122,7 +122,7 @@ def _between_launches(asm: Assembler, system: System, factors: Parts, delta: boo
 def slot_bytes(dims: Dims, delta: bool, strengths: int = 1) -> int:
     """Bytes of a head's chunk that a map launch leaves."""
     asm = Assembler(Dims(dims.chunk, dims.key_dim, dims.columns, 1, False), Constants())
-    return exchanged_bytes(_between_launches(asm, place_system(asm), gates_module.place_factors(asm, strengths), delta))
+    return exchanged_bytes(asm, _between_launches(asm, place_system(asm), gates_module.place_factors(asm, strengths), delta))
 
 
 def _place_identity(asm: Assembler) -> Operand:

@@ -5,19 +5,20 @@ L1 has no way to GM but through UB.
 
 import dataclasses
 
-from hajax.lowering.assembler import HALF, UNIT, Assembler
+from hajax.lowering.assembler import UNIT, Assembler
 from hajax.lowering.tiles import Parts
 from hajax.plans.program import LOAD, MAP, STATE, Program
 
 
-def exchanged_bytes(shared: tuple[Parts, ...]) -> int:
+def exchanged_bytes(asm: Assembler, shared: tuple[Parts, ...]) -> int:
     """Bytes of a head's chunk in the workspace."""
-    return sum(2 * _part_bytes(parts) for parts in shared)
+    return sum(parts.number * _part_bytes(asm, parts) for parts in shared)
 
 
-def _part_bytes(parts: Parts) -> int:
-    """Of the high part, from where it starts to where the low one's buffer does."""
-    return parts.distance * HALF - parts.high.offset
+def _part_bytes(asm: Assembler, parts: Parts) -> int:
+    """Of the high part, from where it starts to where the low one's room does."""
+    size = next(buffer.bytes for buffer in asm.buffers if buffer.name == parts.high.buffer)
+    return size // parts.number - parts.high.offset
 
 
 def export(asm: Assembler, shared: tuple[Parts, ...]) -> None:
@@ -25,15 +26,13 @@ def export(asm: Assembler, shared: tuple[Parts, ...]) -> None:
     asm.stage = MAP
     place = 0
     for parts in shared:
-        size, label = _part_bytes(parts), f"{parts.high.buffer} out"
-        staged = asm.buffer(f"{label}:UB", "UB", 2 * size)
-        count = 2 if parts.high.offset else 1
+        size, label = parts.number * _part_bytes(asm, parts), f"{parts.high.buffer} out"
+        staged = asm.buffer(f"{label}:UB", "UB", size)
+        count = parts.number if parts.high.offset else 1
         gap = parts.high.offset // UNIT
-        asm.emit(
-            "l1_to_ub", staged, parts.high, count=count, size=2 * size // count // UNIT, p=(gap & 255, gap >> 8), label=label
-        )
-        asm.emit("workspace_from_ub", src0=staged, size=2 * size // UNIT, constant=place // UNIT, label=label)
-        place += 2 * size
+        asm.emit("l1_to_ub", staged, parts.high, count=count, size=size // count // UNIT, p=(gap & 255, gap >> 8), label=label)
+        asm.emit("workspace_from_ub", src0=staged, size=size // UNIT, constant=place // UNIT, label=label)
+        place += size
 
 
 def import_back(asm: Assembler, shared: tuple[Parts, ...]) -> None:
@@ -41,8 +40,9 @@ def import_back(asm: Assembler, shared: tuple[Parts, ...]) -> None:
     asm.stage = LOAD
     place = 0
     for parts in shared:
-        size = _part_bytes(parts)
-        runs = ((parts.high, size), (parts.low, size)) if parts.high.offset else ((parts.high, 2 * size),)
+        size = _part_bytes(asm, parts)
+        apart = [(parts.part(number), size) for number in range(parts.number)]
+        runs = apart if parts.high.offset else [(parts.high, parts.number * size)]
         for target, run in runs:
             asm.emit("workspace_to_l1", target, size=run // UNIT, constant=place // UNIT, label=parts.high.buffer)
             place += run

@@ -152,8 +152,11 @@ def _pairs(asm: Assembler) -> int:
     return (asm.dims.keys + 1) // 2
 
 
-def load_gates(asm: Assembler, fractals: Fractals, buffers: GateBuffers) -> None:
-    """Load steps: strengths of each head; its decays, split on the way to L1: there is no room in UB to keep them."""
+def load_gates(asm: Assembler, fractals: Fractals, buffers: GateBuffers, pieces: int) -> None:
+    """Load steps: strengths of each head; its decays, split on the way to L1: there is no room in UB to keep them.
+
+    pieces: so many of them, one after the other, go through L0C.
+    """
     asm.stage = LOAD
     tensors = abi.table("tensors")
     dims = asm.dims
@@ -165,9 +168,11 @@ def load_gates(asm: Assembler, fractals: Fractals, buffers: GateBuffers) -> None
     for head, decays in enumerate(buffers.decays):
         staged = asm.buffer("decays:UB", "UB", count * FULL)
         asm.emit("rows_to_ub", staged, count=dims.keys, p=(tensors["log_decay"], head, 0, 1), label="decays")
-        tile = asm.buffer("decays", "L0C", count * FULL)
-        asm.emit("ub_to_c32", tile, staged, size=count, label="decays")
-        split(asm, fractals.negative, tile, whole(decays, count), label="decays")
+        size = -(-count // pieces)
+        for first in range(0, count, size):
+            tile = asm.buffer("decays", "L0C", size * FULL)
+            asm.emit("ub_to_c32", tile, at(staged, first * FULL), size=size, label="decays")
+            split(asm, fractals.negative, tile, whole(decays.from_fractal(first), size), label="decays")
 
 
 def lower_strengths(asm: Assembler, fractals: Fractals, buffers: GateBuffers, state_scale: float) -> None:

@@ -24,16 +24,18 @@ class Desk:
     scaled: Operand  # in UB: the rows at work
     exponents: Operand  # in L0C
     tile: Operand  # in L0C: the rows at work
+    groups: tuple[tuple[int, ...], ...]  # of kinds of rows (keys, queries) that are in the tile together, one group after another
 
 
-def place_desk(asm: Assembler) -> Desk:
+def place_desk(asm: Assembler, side_by_side: bool) -> Desk:
     """The buffers. For one head they are kept, so that what comes and goes beside them has one room of its own."""
     count, kept = asm.dims.rows * asm.dims.keys, asm.dims.heads == 1
     rows, scaled = (asm.buffer(f"{name}:UB", "UB", 2 * count * FULL, kept=kept) for name in ("rows", "scaled rows"))
+    sizes = (count, 2 * count if side_by_side else max(count, asm.dims.values))
     exponents, tile = (
-        asm.buffer(name, "L0C", size * FULL, kept=kept) for name, size in (("exponents", count), ("scaled rows", 2 * count))
+        asm.buffer(name, "L0C", size * FULL, kept=kept) for name, size in zip(("exponents", "scaled rows"), sizes, strict=True)
     )
-    return Desk(rows, scaled, exponents, tile)
+    return Desk(rows, scaled, exponents, tile, ((0, 1),) if side_by_side else ((0,), (1,)))
 
 
 def _source(asm: Assembler, tiles: tuple[Operand, ...], head: int, label: str) -> Operand:
@@ -111,11 +113,13 @@ def lower_rows(asm: Assembler, fractals: Fractals, desk: Desk, inputs: Inputs, h
     """Map steps: keys and queries of a head to the desk."""
     asm.stage = MAP
     count = asm.dims.rows * asm.dims.keys
-    source = _source(asm, inputs.keys, head, "K")
-    multiply(asm, desk.tile, fractals.left_keys, source, n=count, overwrite=True, label="minus K")
-    source = _source(asm, inputs.queries, head, "Q")
-    multiply(asm, at(desk.tile, count * FULL), fractals.scale, source, n=count, overwrite=True, label="scale Q")
-    asm.emit("c_to_ub32", desk.rows, desk.tile, size=2 * count, label="rows")
+    kinds = ((inputs.keys, "K", fractals.left_keys, "minus K"), (inputs.queries, "Q", fractals.scale, "scale Q"))
+    for group in desk.groups:
+        for number, kind in enumerate(group):
+            tiles, name, left, label = kinds[kind]
+            source = _source(asm, tiles, head, name)
+            multiply(asm, at(desk.tile, number * count * FULL), left, source, n=count, overwrite=True, label=label)
+        asm.emit("c_to_ub32", at(desk.rows, group[0] * count * FULL), desk.tile, size=len(group) * count, label="rows")
 
 
 def lower_prefix_rows(asm: Assembler, fractals: Fractals, desk: Desk, blocks: BlockRows, reads: Reads) -> None:
@@ -128,19 +132,29 @@ def lower_prefix_rows(asm: Assembler, fractals: Fractals, desk: Desk, blocks: Bl
     query = at(desk.rows, count * FULL)
     vector(asm, "mul32", at(staged, count * FULL), staged, query, repeats=4 * count, label="prefix Q")
     vector(asm, "mul32", staged, staged, desk.rows, repeats=4 * count, label="prefix K")
-    asm.emit("ub_to_c32", desk.tile, staged, size=2 * count, label="prefix rows")
     size, gap = keys * FRACTAL, (rows - 1) * keys * FRACTAL
-    places = (
-        Write(blocks.prefix, 2 * count * FRACTAL),
-        Write(blocks.second, size, count=2, source=2 * size, source_gap=gap, target_gap=size),
-        _column(asm, reads.start, 0, 2 * rows, 0),
-        _column(asm, reads.start, rows, 2 * rows, rows),
-    )
-    split_tile(asm, fractals.negative, desk.tile, 2 * count, places, blocks.prefix.high, label="prefix rows")
+    for group in desk.groups:
+        first, several = group[0], len(group) > 1
+        asm.emit("ub_to_c32", desk.tile, at(staged, first * count * FULL), size=len(group) * count, label="prefix rows")
+        own = blocks.prefix.from_fractal(first * count)
+        places = (
+            Write(own, len(group) * count * FRACTAL),
+            Write(
+                blocks.second,
+                size,
+                count=len(group),
+                start=2 * first * size,
+                source=2 * size,
+                source_gap=gap * several,
+                target_gap=size * several,
+            ),
+            *(_column(asm, reads.start, number * rows, 2 * rows, kind * rows) for number, kind in enumerate(group)),
+        )
+        split_tile(asm, fractals.negative, desk.tile, len(group) * count, places, own.high, label="prefix rows")
 
 
 def lower_middle_rows(
-    asm: Assembler, fractals: Fractals, tile: Operand, factors: Parts, blocks: BlockRows, reads: Reads
+    asm: Assembler, fractals: Fractals, desk: Desk, factors: Parts, blocks: BlockRows, reads: Reads
 ) -> list[Parts]:
     """Map steps: block 1 from the chunk's start, 3 from its middle, 0 to its middle, 2 to its end.
 
@@ -148,7 +162,7 @@ def lower_middle_rows(
     and the queries.
     """
     asm.stage = MAP
-    rows, keys = asm.dims.rows, asm.dims.keys
+    rows, keys, tile = asm.dims.rows, asm.dims.keys, desk.tile
     size = keys * FRACTAL
     near = []
     right = _diagonals(asm, factors, BLOCK_0, 2, 1)
@@ -156,18 +170,35 @@ def lower_middle_rows(
         source = blocks.prefix.from_fractal((1 + kind * rows) * keys)
         near.append(load_parts(asm, "A", source, count=2, size=keys, group=2 * keys, label="near rows"))
         _scale(asm, at(tile, 2 * kind * keys * FULL), near[kind], right, "middle rows")
-    left = load_parts(asm, "A", blocks.suffix, count=2, size=keys, group=2 * keys, label="near rows")
-    _scale(asm, at(tile, 4 * keys * FULL), left, _diagonals(asm, factors, BLOCK_1, 2, 1), "middle rows")
-    places = (
-        Write(Parts(blocks.passing, 0), 6 * size, low=False),
+    starts = (
         Write(blocks.second, size, count=2, source=size, start=size, source_gap=size, target_gap=size),
-        Write(blocks.second, size, source=4 * size, start=4 * size),
         _column(asm, reads.start, 0, 2 * rows, 1),
         _column(asm, reads.start, 2, 2 * rows, rows + 1),
-        _column(asm, reads.end, 5, rows, 2),
     )
-    split_tile(asm, fractals.negative, tile, 6 * keys, places, blocks.passing, label="middle rows")
+    apart = len(desk.groups) > 1
+    if apart:
+        _split_passing(asm, fractals, tile, 4 * keys, starts, blocks, "middle rows")
+    behind = 0 if apart else 4  # the place of strong keys in the tile
+    left = load_parts(asm, "A", blocks.suffix, count=2, size=keys, group=2 * keys, label="near rows")
+    _scale(asm, at(tile, behind * keys * FULL), left, _diagonals(asm, factors, BLOCK_1, 2, 1), "middle rows")
+    ends = (
+        Write(blocks.second, size, source=behind * size, start=4 * size),
+        _column(asm, reads.end, behind + 1, rows, 2),
+    )
+    if apart:
+        _split_passing(asm, fractals, tile, 2 * keys, ends, blocks, "middle rows")
+    else:
+        places = (starts[0], ends[0], *starts[1:], ends[1])
+        _split_passing(asm, fractals, tile, 6 * keys, places, blocks, "middle rows")
     return near
+
+
+def _split_passing(
+    asm: Assembler, fractals: Fractals, tile: Operand, count: int, places: tuple[Write, ...], blocks: BlockRows, label: str
+) -> None:
+    """Splits rows that no place takes as they are: their high parts pass through L1."""
+    passing = Write(Parts(blocks.passing, 0), count * FRACTAL, low=False)
+    split_tile(asm, fractals.negative, tile, count, (passing, *places), blocks.passing, label=label)
 
 
 def _column(asm: Assembler, target: Parts, source: int, height: int, row: int) -> Write:
@@ -178,25 +209,30 @@ def _column(asm: Assembler, target: Parts, source: int, height: int, row: int) -
     )
 
 
-def lower_far_rows(asm: Assembler, fractals: Fractals, tile: Operand, factors: Parts, blocks: BlockRows, reads: Reads) -> None:
+def lower_far_rows(asm: Assembler, fractals: Fractals, desk: Desk, factors: Parts, blocks: BlockRows, reads: Reads) -> None:
     """Map steps: blocks 2 and 3 from the chunk's start, 0 and 1 to its end: a product for all rows that share a factor."""
     asm.stage = MAP
     keys = asm.dims.keys
+    apart = len(desk.groups) > 1
+    pair = 2 * FRACTAL
+    places: list[Write] = []
     for start, height, slot in ((0, 4, UPPER), (4, 2, LOWER)):
+        own = 0 if apart else start * keys  # their place in the tile
         left = load_parts(
             asm, "A", blocks.second.from_fractal(start * keys), count=keys, size=height, inner=keys, group=1, label="late rows"
         )
         multiply(
-            asm, at(tile, start * keys * FULL), left, _diagonals(asm, factors, slot, 1, 0), count=keys, m=height,
+            asm, at(desk.tile, own * FULL), left, _diagonals(asm, factors, slot, 1, 0), count=keys, m=height,
             move_tile=height, move_left=height, move_right=1, overwrite=True, label="far rows",
         )  # fmt: skip
-    pair, chunk = 2 * FRACTAL, 4 * keys * FRACTAL
-    places = (
-        Write(Parts(blocks.passing, 0), 6 * keys * FRACTAL, low=False),
-        Write(reads.start, pair, count=2 * keys, start=pair, target_gap=pair),
-        Write(reads.end, pair, count=keys, source=chunk, target_gap=pair),
-    )
-    split_tile(asm, fractals.negative, tile, 6 * keys, places, blocks.passing, label="far rows")
+        if slot == UPPER:
+            places.append(Write(reads.start, pair, count=2 * keys, start=pair, target_gap=pair))
+        else:
+            places.append(Write(reads.end, pair, count=keys, source=own * FRACTAL, target_gap=pair))
+        if apart:
+            _split_passing(asm, fractals, desk.tile, height * keys, (places.pop(),), blocks, "far rows")
+    if not apart:
+        _split_passing(asm, fractals, desk.tile, 6 * keys, tuple(places), blocks, "far rows")
 
 
 def _diagonals(asm: Assembler, factors: Parts, slot: int, count: int, distance: int) -> Parts:
@@ -236,6 +272,7 @@ def lower_level_rows(asm: Assembler, fractals: Fractals, desk: Desk, level: Leve
     count = asm.dims.rows * asm.dims.keys
     name = f"level {half}"
     key, query, staged = desk.rows, at(desk.rows, count * FULL), desk.scaled
+    places: tuple[Write, ...]
     if half == 1:
         # The exponents lie where packed queries come to lie, behind the packed factors, which keys are multiplied into.
         middle = at(staged, count // 2 * FULL)
@@ -243,18 +280,21 @@ def lower_level_rows(asm: Assembler, fractals: Fractals, desk: Desk, level: Leve
         second_halves(asm, "exp32", half, staged, middle, fractals=count, label=name)
         second_halves(asm, "mul32", half, middle, query, staged, packed=True, fractals=count, label=f"{name} Q")
         second_halves(asm, "mul32", half, staged, key, staged, packed=True, fractals=count, label=f"{name} K")
-        total = count
-        places: tuple[Write, ...] = (scatter_halves(level.rows, half, 2 * count),)
+        groups = ((0, count, (scatter_halves(level.rows, half, 2 * count),)),)
     else:
-        total = count + count // 2
         asm.emit("c_to_ub32", staged, desk.exponents, size=count, label=name)
         vector(asm, "exp32", staged, staged, repeats=4 * count, label=name)
         second_halves(asm, "mul32", half, at(staged, count * FULL), query, staged, fractals=count, label=f"{name} Q")
         vector(asm, "mul32", staged, staged, key, repeats=4 * count, label=f"{name} K")
-        places = (
-            Write(level.rows, count * FRACTAL),
-            scatter_halves(level.rows, half, count, start=count, source=count),
-        )
-    passing = Write(Parts(level.passing, 0), total * FRACTAL, low=False)
-    asm.emit("ub_to_c32", desk.tile, staged, size=total, label=f"{name} rows")
-    split_tile(asm, fractals.negative, desk.tile, total, (passing, *places), level.passing, label=f"{name} rows")
+        scaled = Write(level.rows, count * FRACTAL)
+        if len(desk.groups) > 1:
+            groups = (
+                (0, count, (scaled,)),
+                (count, count // 2, (scatter_halves(level.rows, half, count, start=count),)),
+            )
+        else:
+            groups = ((0, count + count // 2, (scaled, scatter_halves(level.rows, half, count, start=count, source=count))),)
+    for first, size, places in groups:
+        passing = Write(Parts(level.passing, 0), size * FRACTAL, low=False)
+        asm.emit("ub_to_c32", desk.tile, at(staged, first * FULL), size=size, label=f"{name} rows")
+        split_tile(asm, fractals.negative, desk.tile, size, (passing, *places), level.passing, label=f"{name} rows")

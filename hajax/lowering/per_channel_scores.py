@@ -19,24 +19,38 @@ _PLACES = {half: number for number, half in enumerate((0, *reversed(LEVELS)))}  
 
 @dataclass(frozen=True, slots=True)
 class ScoreTiles:
-    """In L0C. triangles: [head][system, scores] as packed lower triangles; inside: of each halving, [row block][head][K, Q]."""
+    """In L0C. triangles: [head][system, scores] as packed lower triangles; inside: by halving, [row block][head][K, Q], and 0:
+    the diagonal, which has queries only.
+
+    picked: in UB, what counts of halvings that are picked one after the other; None: all are when they are all there.
+    """
 
     triangles: Operand
-    inside: Operand
+    inside: dict[int, Operand]
+    picked: Operand | None
 
-    def halving(self, asm: Assembler, half: int, head: int) -> Operand:
-        """A head's tile of block 0; 0: of the diagonal, which has queries only."""
-        blocks = asm.dims.rows * asm.dims.heads
-        if half == 0:
-            return at(self.inside, head * FULL)
-        return at(self.inside, (blocks + (_PLACES[half] - 1) * 2 * blocks + 2 * head) * FULL)
+    def halving(self, half: int, head: int) -> Operand:
+        """A head's tile of block 0."""
+        return at(self.inside[half], (2 * head if half else head) * FULL)
 
 
-def place_tiles(asm: Assembler) -> ScoreTiles:
-    """Room for a chunk."""
+def place_tiles(asm: Assembler, side_by_side: bool) -> ScoreTiles:
+    """Room for a chunk; of halvings side by side, or of one after the other."""
     heads, blocks = asm.dims.heads, asm.dims.rows * asm.dims.heads
-    inside = asm.buffer("inside scores", "L0C", (1 + 2 * len(LEVELS)) * blocks * FULL)
-    return ScoreTiles(asm.buffer("triangles", "L0C", 2 * heads * asm.dims.triangle * FULL), inside)
+    picked = None
+    if side_by_side:
+        every = asm.buffer("inside scores", "L0C", (1 + 2 * len(LEVELS)) * blocks * FULL)
+        inside = {half: at(every, (blocks + (place - 1) * 2 * blocks) * FULL if half else 0) for half, place in _PLACES.items()}
+    else:
+        assert heads == 1, "halvings of several heads are picked together"
+        inside = {half: asm.buffer(f"level {half} scores", "L0C", _tiles(asm, half) * FULL) for half in _PLACES}
+        picked = asm.buffer("picked scores:UB", "UB", picked_bytes(asm))
+    return ScoreTiles(asm.buffer("triangles", "L0C", 2 * heads * asm.dims.triangle * FULL), inside, picked)
+
+
+def _tiles(asm: Assembler, half: int) -> int:
+    """Of a halving of all heads; 0: of the diagonal."""
+    return (2 if half else 1) * asm.dims.rows * asm.dims.heads
 
 
 def _triangle(asm: Assembler, tiles: ScoreTiles, head: int, kind: int, row: int, column: int) -> Operand:
@@ -81,7 +95,7 @@ def lower_diagonal(asm: Assembler, tiles: ScoreTiles, inputs: Inputs, head: int)
     keys, heads = asm.dims.keys, asm.dims.heads
     left = rows_left(asm, inputs.queries[asm.dims.key_head(head)], "Q")
     multiply(
-        asm, tiles.halving(asm, 0, head), left, _plain_columns(asm, inputs, head), count=asm.dims.rows, k=keys,
+        asm, tiles.halving(0, head), left, _plain_columns(asm, inputs, head), count=asm.dims.rows, k=keys,
         move_tile=heads, move_left=keys, move_right=keys, overwrite=True, label="diagonal",
     )  # fmt: skip
 
@@ -98,7 +112,7 @@ def lower_inside(asm: Assembler, tiles: ScoreTiles, level: LevelRows, inputs: In
         right = load_parts(asm, "B", level.rows, size=count, label="level rows")
     for kind in (0, 1):
         left = load_parts(asm, "A", level.rows.from_fractal(kind * count), size=count, label="level rows")
-        tile = at(tiles.halving(asm, half, head), kind * FULL)
+        tile = at(tiles.halving(half, head), kind * FULL)
         multiply(
             asm, tile, left, right, count=rows, k=keys, move_tile=2 * heads, move_left=keys, move_right=keys, overwrite=True,
             label=f"level {half}",
@@ -112,29 +126,46 @@ def pick_inside(
     asm.stage = STATE
     heads, rows = asm.dims.heads, asm.dims.rows
     blocks = rows * heads
-    staged = copy_out(asm, tiles.inside, (1 + 2 * len(LEVELS)) * blocks, half=False, label="inside scores")
-    picked = zeros.to_ub(asm, "picked scores", picked_bytes(asm))
-    for half, place in _PLACES.items():
-        source = at(staged, (blocks + (place - 1) * 2 * blocks) * FULL if half else 0)
-        for start, mask in _windows(asm, half):
-            if half:
-                # Left rows are over the state's scale; right ones too and with a minus, but for halves of one token.
-                factor = asm.scalar(state_scale if half == 1 else -(state_scale**2))
-                vector(
-                    asm, "muls32", at(picked, start), at(source, start), repeats=2 * blocks, strides=(32, 32, 0),
-                    scalar=factor, mask=mask, label=f"picked {half}",
-                )  # fmt: skip
-            else:
-                vector(
-                    asm, "mul32", at(picked, FULL + start), at(source, start), fractals.scale_lanes, repeats=blocks,
-                    strides=(64, 32, 0), mask=mask, label="picked diagonal",
-                )  # fmt: skip
+    picked = tiles.picked
+    if picked is None:
+        staged = copy_out(asm, tiles.inside[0], (1 + 2 * len(LEVELS)) * blocks, half=False, label="inside scores")
+        picked = zeros.to_ub(asm, "picked scores", picked_bytes(asm))
+        for half in _PLACES:
+            source = at(staged, tiles.inside[half].offset)
+            _pick(asm, fractals, picked, source, half, state_scale)
     strong = asm.buffer("strong scores:UB", "UB", 2 * blocks * FULL)
     vector(asm, "mul32", strong, picked, strengths, repeats=8 * blocks, label="strong scores")
     for row in range(rows):
         target = _triangle(asm, tiles, 0, 0, row, row)
         source = at(strong, row * 2 * heads * FULL)
         asm.emit("ub_to_c32", target, source, count=2 * heads, size=1, p=(0, asm.dims.triangle - 1), label="diagonal blocks")
+
+
+def pick_halving(asm: Assembler, fractals: Fractals, tiles: ScoreTiles, half: int, state_scale: float) -> None:
+    """Map steps: of halvings one after the other, what counts of one; 0: of the diagonal."""
+    assert tiles.picked is not None
+    asm.stage = MAP
+    count = _tiles(asm, half)
+    staged = asm.buffer(f"level {half} scores:UB", "UB", count * FULL + 256)
+    asm.emit("c_to_ub32", staged, tiles.inside[half], size=count, label=f"level {half} scores")
+    _pick(asm, fractals, tiles.picked, staged, half, state_scale)
+
+
+def _pick(asm: Assembler, fractals: Fractals, picked: Operand, source: Operand, half: int, state_scale: float) -> None:
+    """What counts of a halving in UB, or of the diagonal."""
+    for start, mask in _windows(asm, half):
+        if half:
+            # Left rows are over the state's scale; right ones too and with a minus, but for halves of one token.
+            factor = asm.scalar(state_scale if half == 1 else -(state_scale**2))
+            vector(
+                asm, "muls32", at(picked, start), at(source, start), repeats=_tiles(asm, half), strides=(32, 32, 0),
+                scalar=factor, mask=mask, label=f"picked {half}",
+            )  # fmt: skip
+        else:
+            vector(
+                asm, "mul32", at(picked, FULL + start), at(source, start), fractals.scale_lanes, repeats=_tiles(asm, half),
+                strides=(64, 32, 0), mask=mask, label="picked diagonal",
+            )  # fmt: skip
 
 
 def _windows(asm: Assembler, half: int) -> list[tuple[int, int]]:

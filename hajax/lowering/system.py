@@ -21,6 +21,7 @@ from hajax.lowering.tiles import (
     load,
     load_parts,
     multiply,
+    parts_in,
     parts_in_l1,
     split,
     vector,
@@ -181,7 +182,7 @@ def _substitute(asm: Assembler, basics: InverseFractals, system: System, blocks:
     selector = load(asm, "B", basics.selector, size=8, flags=TRANSPOSE, label="selector")
     room = max(0, 8 - blocks)  # blocks that masked lanes leave out: written as well, so that nobody takes them for old ones
     spread = asm.buffer("spread", "L0C", (8 * blocks + room) * FULL)
-    left = Parts(asm.buffer("diagonal blocks:A", "L0A", 2 * blocks * HALF), blocks)
+    left = parts_in(asm, "diagonal blocks:A", "L0A", blocks)
     for head in range(heads):
         source = system.triangles.from_fractal(head * triangle)
         target = left.from_fractal(head * rows)
@@ -235,7 +236,7 @@ def _merge_16(asm: Assembler, basics: InverseFractals, system: System) -> None:
     """T[1,0] = T[1,1] N[1,0] T[0,0] and the same one 32-block further on."""
     heads, triangle = asm.dims.heads, asm.dims.triangle
     count = 2 * heads
-    below = Parts(asm.buffer("N 16:A", "L0A", 2 * count * HALF), count)
+    below = parts_in(asm, "N 16:A", "L0A", count)
     for head in range(heads):
         source = system.triangles.from_fractal(head * triangle + 1)
         load_parts(asm, "A", source, count=2, group=7, target=below.from_fractal(2 * head), label="N 16")
@@ -284,7 +285,7 @@ def zero_above(asm: Assembler, system: System) -> None:
     fractals = asm.dims.heads * inverse_pitch(asm)
     staged = asm.buffer("zeros:UB", "UB", fractals * HALF)
     vector(asm, "dup16", staged, repeats=fractals * HALF // 256, scalar=asm.scalar(0.0), label="zeros")
-    for part in (0, 1):
+    for part in range(asm.parts):
         for odd in (False, True):
             size = fractals * HALF // UNIT
             asm.emit("ub_to_l1", system.inverse.part(part), staged, size=size, first=True, last=odd, label="zeros")

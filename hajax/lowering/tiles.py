@@ -16,7 +16,10 @@ L0B_PIECE = 32  # fractals that are taken to L0B at a time: 16 KiB
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A matrix as high and low fp16 parts: where the high one starts, and how many fractals further on the low one does."""
+    """A matrix as high and low fp16 parts: where the high one starts, and how many fractals further on the low one does.
+
+    A distance of 0: there is no low part.
+    """
 
     high: Operand
     distance: int
@@ -25,6 +28,11 @@ class Parts:
     def low(self) -> Operand:
         """Where the low part starts."""
         return at(self.high, self.distance * HALF)
+
+    @property
+    def number(self) -> int:
+        """Of parts."""
+        return 2 if self.distance else 1
 
     def part(self, number: int) -> Operand:
         """0: the high one, 1: the low one."""
@@ -74,8 +82,7 @@ def load_parts(
 ) -> Parts:
     """As `load`, both parts in one step, to a new buffer that holds one behind the other when no target is given."""
     if target is None:
-        fractals = count * size
-        target = Parts(asm.buffer(f"{label}:{side}", f"L0{side}", 2 * fractals * HALF), fractals)
+        target = parts_in(asm, f"{label}:{side}", f"L0{side}", count * size, source.number)
     low = source.distance
     p = (inner, group & 255, group >> 8, size, flags, low & 255, low >> 8, target.distance)
     asm.emit(f"load_{side.lower()}", target.high, source.high, count=count, size=size, p=p, label=f"{label} to L0{side}")
@@ -163,7 +170,8 @@ def split(
     used_right: bool = False,
     piece: int = L0B_PIECE,
 ) -> Parts | None:
-    """High and low parts of a tile of L0C, to L1. `negative`: minus the identity, in L0A. piece: fractals in L0B at a time.
+    """High and low parts of a tile of L0C, to L1; one rounded copy, if places have one part. `negative`: minus the identity, in
+    L0A. piece: fractals in L0B at a time.
 
     When `used_right`, returns both parts in L0B, each fractal as a right operand takes it; for tiles of one place that L0B
     takes in one piece.
@@ -172,13 +180,14 @@ def split(
     kept = None
     if used_right:
         assert len(places) == 1 and fractals <= piece
-        kept = Parts(asm.buffer(f"{label}:B", "L0B", 2 * fractals * HALF), fractals)
-    for part in (0, 1):
+        kept = parts_in(asm, f"{label}:B", "L0B", fractals, places[0].target.number)
+    parts = places[0].target.number
+    for part in range(parts):
         name = f"{label} {'low' if part else 'high'}"
         staged = copy_out(asm, tile, fractals, half=True, label=name)
         for place in places:
             to_l1(asm, staged, place, place.target.part(part), label=name)
-        if part == 1 and kept is None:
+        if part == parts - 1 and kept is None:
             break
         for source_start, place in _pieces(places, piece):
             source = at(place.target.part(part), place.start * HALF)
@@ -186,7 +195,7 @@ def split(
                 asm, "B", source, count=place.count, size=place.size, group=place.distance, flags=TRANSPOSE, label=name,
                 target=None if kept is None else kept.part(part),
             )  # fmt: skip
-            if part == 0:
+            if part == 0 and parts == 2:
                 rest = at(tile, source_start * FULL)
                 multiply(asm, rest, negative, right, n=place.fractals, label=f"{label} less its high part")
     return kept
@@ -205,9 +214,26 @@ def _pieces(places: tuple[Place, ...], most: int) -> list[tuple[int, Place]]:
     return found
 
 
-def parts_in_l1(asm: Assembler, name: str, fractals: int, *, versions: int = 1, kept: bool = False) -> Parts:
-    """Room for both parts of a matrix in L1."""
-    return Parts(asm.buffer(name, "L1", 2 * fractals * HALF, versions=versions, kept=kept), fractals)
+def parts_in_l1(
+    asm: Assembler, name: str, fractals: int, *, versions: int = 1, kept: bool = False, number: int | None = None
+) -> Parts:
+    """Room for the parts of a matrix in L1, so many as the program keeps unless a number is given."""
+    return parts_in(asm, name, "L1", fractals, number, versions=versions, kept=kept)
+
+
+def parts_in(
+    asm: Assembler,
+    name: str,
+    space: str,
+    fractals: int,
+    number: int | None = None,
+    *,
+    versions: int = 1,
+    kept: bool = False,
+) -> Parts:
+    """The same in any memory."""
+    number = asm.parts if number is None else number
+    return Parts(asm.buffer(name, space, number * fractals * HALF, versions=versions, kept=kept), fractals if number == 2 else 0)
 
 
 def vector(

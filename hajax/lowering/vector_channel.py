@@ -11,7 +11,7 @@ from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, Constants, Dim
 from hajax.lowering.cube_scalar import Kind
 from hajax.lowering.exchange import exchanged_bytes, export, import_back, two_stages
 from hajax.lowering.system import System, lower_inverse, place_system, zero_above
-from hajax.lowering.tiles import TRANSPOSE, Matrix, Parts, load_parts, multiply, parts_in_l1, vector
+from hajax.lowering.tiles import TRANSPOSE, Matrix, Parts, load_parts, multiply, parts_in, parts_in_l1, vector
 from hajax.lowering.vector_channel_rows import (
     FAR,
     KEY_SCALE,
@@ -98,8 +98,9 @@ def build(
     order: Order = "planned",
     piece: int = PIECE,
     kind: Kind = "whole",
+    parts: int = 2,
 ) -> Program:
-    """The program of one item of one head. delta, layouts, order, kind: as of vector_scalar.build.
+    """The program of one item of one head. delta, layouts, order, kind, parts: as of vector_scalar.build.
 
     piece: key blocks that are scaled together.
     """
@@ -107,19 +108,19 @@ def build(
         raise ValueError(f"dims: expected 1 head and chunks of 64, got {dims.heads} and {dims.chunk}")
     if piece < 1 or piece % READ_KEYS:
         raise ValueError(f"piece: expected a multiple of {READ_KEYS}, got {piece}")
-    asm = Assembler(dims, constants)
+    asm = Assembler(dims, constants, parts)
     chosen = layouts if isinstance(layouts, Layouts) else layouts_of(layouts or {})
     if "dense" in (chosen.rows, chosen.scores):
         raise ValueError("layouts: expected blocked rows and scores of a decay per channel, got dense ones")
     pieces = pieces_of(asm, piece)
-    parts = _place_map(asm, pieces, delta) if kind != "state" else None
-    system, chunk_decay = (parts.system, parts.chunk_decay) if parts else (place_system(asm), place_chunk_decay(asm))
+    of_map = _place_map(asm, pieces, delta) if kind != "state" else None
+    system, chunk_decay = (of_map.system, of_map.chunk_decay) if of_map else (place_system(asm), place_chunk_decay(asm))
     rows = place_rows(asm, "L1", versions=1)
     reads = place_reads(asm, pieces)
     shared = _exchanged(asm, reads, system, delta)
     form = None
     if kind != "map":
-        behind = exchanged_bytes(shared) + dims.keys * FULL if kind == "state" else 0
+        behind = exchanged_bytes(asm, shared) + dims.keys * FULL if kind == "state" else 0
         state = place_state(asm, chosen.state, KEY_SCALE, order, behind)
         form = _Form(asm, chosen, rows, system, chunk_decay, reads, state, delta)
         load_state(state)
@@ -128,23 +129,23 @@ def build(
     asm.stage = STATE
     if form is not None:
         _advance(form, order)
-    if parts is not None:
-        _map(asm, parts, rows, reads, delta)
+    if of_map is not None:
+        _map(asm, of_map, rows, reads, delta)
     if kind == "map":
         export(asm, shared)
         asm.emit(
-            "workspace_from_ub", src0=chunk_decay, size=dims.keys * FULL // UNIT, constant=exchanged_bytes(shared) // UNIT,
+            "workspace_from_ub", src0=chunk_decay, size=dims.keys * FULL // UNIT, constant=exchanged_bytes(asm, shared) // UNIT,
             label="chunk decay out",
         )  # fmt: skip
     if kind == "state":
         import_back(asm, shared)
         asm.emit(
-            "workspace_to_ub", chunk_decay, size=dims.keys * FULL // UNIT, constant=exchanged_bytes(shared) // UNIT,
+            "workspace_to_ub", chunk_decay, size=dims.keys * FULL // UNIT, constant=exchanged_bytes(asm, shared) // UNIT,
             label="chunk decay",
         )  # fmt: skip
-    load_rows(asm, rows, chosen.residual if delta else chosen.x, keys=parts is not None, values=form is not None)
-    if parts is not None:
-        load_gates(asm, parts.gates, pieces)
+    load_rows(asm, rows, chosen.residual if delta else chosen.x, keys=of_map is not None, values=form is not None)
+    if of_map is not None:
+        load_gates(asm, of_map.gates, pieces)
 
     asm.section = "finish"
     if form is not None:
@@ -152,11 +153,11 @@ def build(
     return asm.program() if kind == "whole" else two_stages(asm.program())
 
 
-def slot_bytes(dims: Dims, delta: bool, order: Order = "planned") -> int:
+def slot_bytes(dims: Dims, delta: bool, order: Order = "planned", parts: int = 2) -> int:
     """Bytes of a head's chunk that a map launch leaves, and behind them of a state that is spilled."""
-    asm = Assembler(Dims(dims.chunk, dims.key_dim, dims.columns, 1, False), Constants())
+    asm = Assembler(Dims(dims.chunk, dims.key_dim, dims.columns, 1, False), Constants(), parts)
     shared = _exchanged(asm, place_reads(asm, pieces_of(asm, PIECE)), place_system(asm), delta)
-    return exchanged_bytes(shared) + dims.keys * FULL + (spill_bytes(dims) if order == "spilled" else 0)
+    return exchanged_bytes(asm, shared) + dims.keys * FULL + (spill_bytes(dims) if order == "spilled" else 0)
 
 
 def _exchanged(asm: Assembler, reads: list[Reads], system: System, delta: bool) -> tuple[Parts, ...]:
@@ -258,7 +259,7 @@ def _correct(form: _Form, key_read: Operand) -> Tile:
     halves = _values(form, residual.layout)
     one = asm.scalar(1.0)
     vector(asm, "axpy16", place, halves, repeats=repeats, strides=(8, 4, 0), scalar=one, label="residual")
-    return corrected(asm, form.system, residual, form.layouts.x)
+    return corrected(asm, form.system.inverse, residual, form.layouts.x)
 
 
 def _values(form: _Form, layout: Layout) -> Operand:
@@ -280,7 +281,7 @@ def _written(form: _Form, x: Parts) -> Operand:
     """(beta K o e^(G_C - G))^T x in L0C as column blocks."""
     asm = form.asm
     rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
-    left = Parts(asm.buffer("end rows^T:A", "L0A", 2 * rows * keys * HALF), rows * keys)
+    left = parts_in(asm, "end rows^T:A", "L0A", rows * keys)
     for reads in form.reads:
         size, target = reads.piece.keys, left.from_fractal(reads.piece.first * rows)
         load_parts(

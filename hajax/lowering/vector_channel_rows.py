@@ -90,7 +90,7 @@ class Gates:
 def place_gates(asm: Assembler) -> Gates:
     """Setup: room for gates."""
     rows, keys = asm.dims.rows, asm.dims.keys
-    decays = parts_in_l1(asm, "decays", rows * keys)
+    decays = parts_in_l1(asm, "decays", rows * keys, number=2)  # gates are fp32 in every form
     raw = asm.buffer("strengths", "UB", asm.dims.chunk * 4, versions=2)
     diagonals = asm.buffer("strength diagonals:UB", "UB", 2 * rows * HALF, kept=True)
     vector(asm, "dup16", diagonals, repeats=4 * rows, scalar=asm.scalar(0.0), label="zeros")
@@ -125,7 +125,7 @@ def lower_strengths(asm: Assembler, fractals: Fractals, gates: Gates) -> tuple[O
     vector(asm, "maxs32", logs, logs, repeats=1, scalar=asm.scalar(LOWEST_STRENGTH), label="ln beta")
     halves = high_and_low(asm, logs, 1, "strengths")
     build_diagonals(asm, halves, gates.diagonals, 2 * rows, "strength")
-    diagonals = parts_in_l1(asm, "ln beta", rows)
+    diagonals = parts_in_l1(asm, "ln beta", rows, number=2)
     asm.emit("ub_to_l1", diagonals.high, gates.diagonals, size=2 * rows * FRACTAL, label="ln beta")
     tile = asm.buffer("strengths", "L0C", rows * FULL)
     right = load_parts(asm, "B", diagonals, size=rows, label="ln beta")
@@ -225,13 +225,13 @@ def _factors(asm: Assembler, tile: Operand, count: int, name: str, *, room: int 
 
 def _split_rows(asm: Assembler, rows: Operand, fractals: int, places: tuple[Write, ...], label: str) -> None:
     """Both parts of scaled rows to their places; the rows are used up."""
-    for part in (0, 1):
+    for part in range(places[0].target.number):
         name = f"{label} {'low' if part else 'high'}"
         staged = asm.buffer(f"{name}:UB", "UB", fractals * HALF)
         vector(asm, "to16", staged, rows, repeats=4 * fractals, strides=(4, 8, 0), label=name)
         for place in places:
             write(asm, staged, place, part, name)
-        if part == 0:
+        if part < places[0].target.number - 1:
             subtract(asm, rows, staged, 4 * fractals, label=f"{label} less its high part")
 
 
@@ -276,7 +276,7 @@ def place_level_rows(asm: Assembler, pieces: list[Piece]) -> list[dict[int, Leve
         for half in NEAR:
             keys, queries = (parts_in_l1(asm, f"level {half} {name}", count, kept=True) for name in ("keys", "queries"))
             for parts in (keys, queries) if half == 1 else (queries,):
-                asm.emit("ub_to_l1", parts.high, staged, size=2 * count * FRACTAL, first=True, label="zeros")
+                asm.emit("ub_to_l1", parts.high, staged, size=parts.number * count * FRACTAL, first=True, label="zeros")
             levels[half] = LevelRows(piece, keys, queries)
         found.append(levels)
     return found

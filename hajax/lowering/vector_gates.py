@@ -52,8 +52,12 @@ def lower_row_factors(
     *,
     state_scale: float,
     read_scale: float,
+    wanted: tuple[str, ...] = ("output", "read", "write"),
 ) -> None:
-    """Map steps, with the gates' diagonals in L1 (gates.lower_diagonals). The scales are powers of two."""
+    """Map steps, with the gates' diagonals in L1 (gates.lower_diagonals). The scales are powers of two.
+
+    wanted: those of rows that get their scale; nobody must use the others.
+    """
     asm.stage = MAP
     rows = asm.dims.rows
     assert asm.dims.heads == 1
@@ -79,5 +83,6 @@ def lower_row_factors(
         (factors.read, factors.read, asm.scalar(read_scale)),
         (factors.write, factors.write, asm.scalar(state_scale)),
     )
-    for target, source, scalar in scaled:
-        vector(asm, "muls32", target, source, repeats=rows * 4, scalar=scalar, label="row factors")
+    for name, (target, source, scalar) in zip(("output", "read", "write"), scaled, strict=True):
+        if name in wanted:
+            vector(asm, "muls32", target, source, repeats=rows * 4, scalar=scalar, label="row factors")

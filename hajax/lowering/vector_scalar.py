@@ -17,6 +17,7 @@ from hajax.lowering.tiles import TRANSPOSE, Matrix, Parts, load, load_parts, mul
 from hajax.lowering.vector_gates import RowFactors, lower_row_factors, place_row_factors, place_sums
 from hajax.lowering.vector_scores import lower_vector_scores
 from hajax.lowering.vector_state import (
+    Decay,
     Order,
     Read,
     Slice,
@@ -50,7 +51,7 @@ KEY_SCALE = 64.0  # likewise scaled keys, where they are multiplied before the s
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class Form:
     """What all steps of the state stage share."""
 
     asm: Assembler
@@ -73,15 +74,16 @@ def build(
     reordered: bool = True,
     state_scale: float = STATE_SCALE,
     kind: Kind = "whole",
+    parts: int = 2,
 ) -> Program:
     """The program of one item of one head. kind: as of cube_scalar.build; a map is the same in every order.
 
     delta: whether the state corrects what is written to it. layouts: of each vector operator, or of chains. reordered False:
-    A (diag(e^G) K) and A V first, then the state's read.
+    A (diag(e^G) K) and A V first, then the state's read. parts: as of Assembler.
     """
     if dims.heads != 1 or dims.chunk != 64:
         raise ValueError(f"dims: expected 1 head and chunks of 64, got {dims.heads} and {dims.chunk}")
-    asm = Assembler(dims, constants)
+    asm = Assembler(dims, constants, parts)
     chosen = layouts if isinstance(layouts, Layouts) else layouts_of(layouts or {})
     basics = gates.place_basics(asm)
     raw, diagonals = gates.place_raw(asm)
@@ -94,15 +96,15 @@ def build(
     shared = _exchanged(asm, system, delta)
     form = None
     if kind != "map":
-        behind = exchanged_bytes(shared) if kind == "state" else 0
+        behind = exchanged_bytes(asm, shared) if kind == "state" else 0
         state = place_state(asm, chosen.state, state_scale, order, behind)
-        form = _Form(asm, chosen, rows, system, factors, state, reordered, delta)
+        form = Form(asm, chosen, rows, system, factors, state, reordered, delta)
         load_state(state)
 
     asm.section = "body"  # the state of chunk c before the loads of chunk c + 2, which take the same versions
     asm.stage = STATE
     if form is not None:
-        _advance(form, order)
+        advance(form, order)
     strengths = Strengths(at(raw, dims.chunk * 4))
     in_l1 = gates.lower_diagonals(asm, raw, diagonals, strengths)
     if form is not None:
@@ -127,10 +129,10 @@ def build(
     return two_stages(asm.program()) if kind == "map" else asm.program()
 
 
-def slot_bytes(dims: Dims, delta: bool, order: Order = "planned") -> int:
+def slot_bytes(dims: Dims, delta: bool, order: Order = "planned", parts: int = 2) -> int:
     """Bytes of a head's chunk that a map launch leaves, and behind them of a state that is spilled."""
-    asm = Assembler(Dims(dims.chunk, dims.key_dim, dims.columns, 1, False), Constants())
-    return exchanged_bytes(_exchanged(asm, place_system(asm), delta)) + (spill_bytes(dims) if order == "spilled" else 0)
+    asm = Assembler(Dims(dims.chunk, dims.key_dim, dims.columns, 1, False), Constants(), parts)
+    return exchanged_bytes(asm, _exchanged(asm, place_system(asm), delta)) + (spill_bytes(dims) if order == "spilled" else 0)
 
 
 def _exchanged(asm: Assembler, system: System, delta: bool) -> tuple[Parts, ...]:
@@ -138,19 +140,19 @@ def _exchanged(asm: Assembler, system: System, delta: bool) -> tuple[Parts, ...]
     return (system.triangles, system.inverse) if delta else (system.scores(asm),)
 
 
-def _advance(form: _Form, order: Order) -> None:
+def advance(form: Form, order: Order) -> None:
     """Planned: both reads of the state, the correction, the update's product, the output, the update. By definition: the
     state's parts, one read, the correction, the update into a second version, the other read, the output.
     """
     asm = form.asm
     size = asm.dims.rows * asm.dims.values * FULL
     query_read = asm.buffer("Q S", "L0C", size)
-    query = (Read(_left(form, form.rows.query, "Q"), query_read, "Q S"),)
+    query = (Read(left_of(asm, form.rows.query, "Q"), query_read, "Q S"),)
     key_read = Operand("")
     key: tuple[Read, ...] = ()
     if form.delta and form.reordered:
         key_read = asm.buffer("K S", "L0C", size)
-        key = (Read(_left(form, form.rows.key, "K"), key_read, "K S"),)
+        key = (Read(left_of(asm, form.rows.key, "K"), key_read, "K S"),)
     if order == "planned":
         read_state(form.state, (*key, *query))
     else:
@@ -158,40 +160,46 @@ def _advance(form: _Form, order: Order) -> None:
         if key:
             read_state(form.state, key)
     x = _x(form, key_read)
-    update = _written(form, x)
+    update = written(form, x)
 
     def output() -> None:
         if order != "planned":
             read_state(form.state, query)
         _output(form, x, query_read)
 
+    finish_chunk(form.state, order, update, decay_of(form), output)
+
+
+def decay_of(form: Form) -> Decay:
+    """Adds what e^G_C leaves of the old state."""
+
     def decay(tile: Tile, part: Slice) -> None:
         vector(
-            asm, "mla32", tile.place, at(form.state.place, part.offset), form.factors.decay, repeats=tile.repeats,
+            form.asm, "mla32", tile.place, at(form.state.place, part.offset), form.factors.decay, repeats=tile.repeats,
             blocks=(1, 1, 0), strides=(8, 8, 0), label="decayed state",
         )  # fmt: skip
 
-    finish_chunk(form.state, order, update, decay, output)
+    return decay
 
 
-def _left(form: _Form, tile: Operand, label: str) -> Callable[[int, int], Matrix]:
+def left_of(asm: Assembler, tile: Operand, label: str) -> Callable[[int, int], Matrix]:
     """Some key blocks of a tile of column blocks as left operand."""
-    rows = form.asm.dims.rows
+    rows = asm.dims.rows
 
     def load_blocks(first: int, size: int) -> Matrix:
         source = at(tile, first * rows * HALF)
-        return load(form.asm, "A", source, count=rows, size=size, inner=rows, group=1, label=label)
+        return load(asm, "A", source, count=rows, size=size, inner=rows, group=1, label=label)
 
     return load_blocks
 
 
-def _x(form: _Form, key_read: Operand) -> Tile:
+def _x(form: Form, key_read: Operand) -> Tile:
     if not form.delta:
         return plain_values(form.asm, form.rows.value, form.layouts.x)
     return _correct(form, key_read) if form.reordered else _correct_with_keys(form)
 
 
-def _correct(form: _Form, key_read: Operand) -> Tile:
+def _correct(form: Form, key_read: Operand) -> Tile:
     """x = A (V - diag(e^G) K S)."""
     asm, one = form.asm, form.asm.scalar(1.0)
     residual = fetch(asm, key_read, asm.dims.rows, asm.dims.values, form.layouts.residual, label="K S")
@@ -200,45 +208,57 @@ def _correct(form: _Form, key_read: Operand) -> Tile:
     vector(
         asm, "axpy16", residual.place, form.rows.value, repeats=residual.repeats, strides=strides, scalar=one, label="residual"
     )
-    return corrected(asm, form.system, residual, form.layouts.x)
+    return corrected(asm, form.system.inverse, residual, form.layouts.x)
 
 
-def _correct_with_keys(form: _Form) -> Tile:
+def _correct_with_keys(form: Form) -> Tile:
     """x = A V - (A diag(e^G) K) S: as the definition has it, one product more, and none of it before the inverse is there."""
-    asm, layout, system = form.asm, form.layouts.x, form.system
+    asm, layout = form.asm, form.layouts.x
+    rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
+    erased, free = lower_erased(asm, form.rows, form.system.inverse, form.factors)
+    parts = parts_in_l1(asm, "w", rows * keys)
+    split_tile(asm, fetch(asm, erased, rows, keys, "blocked", by_rows=True, label="w"), parts, label="w")
+    product = asm.buffer("w S", "L0C", rows * values * FULL)
+    read_state(form.state, (Read(left_rows(asm, parts, "w"), product, "w S"),))
+    return less_read(form, fetch(asm, free, rows, values, layout, by_rows=True, label="u"), product)
+
+
+def lower_erased(asm: Assembler, source: Rows, inverse: Parts, factors: RowFactors) -> tuple[Operand, Operand]:
+    """w = A diag(e^G) K times the factors' scale, and u = A V, in L0C row block by row block; keys and values are in L1."""
     rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
     halves = asm.buffer("key:UB", "UB", rows * keys * HALF)
-    asm.emit("l1_to_ub", halves, form.rows.key, size=rows * keys * HALF // UNIT, label="key")
+    asm.emit("l1_to_ub", halves, source.key, size=rows * keys * HALF // UNIT, label="key")
     key = new_tile(asm, "e^G K", rows, keys, "blocked")
     vector(asm, "to32", key.place, halves, repeats=key.repeats, strides=(8, 4, 0), label="e^G K")
-    scale_rows(asm, "mul32", key, key, form.factors.read, label="e^G K")
+    scale_rows(asm, "mul32", key, key, factors.read, label="e^G K")
     scaled = parts_in_l1(asm, "e^G K", rows * keys)
     split_tile(asm, key, scaled, label="e^G K")
-    written = solve(asm, system, right_parts(asm, scaled, rows, keys, "e^G K"), keys, "w")
-    value = load(asm, "B", form.rows.value, count=rows, size=values, inner=rows, group=1, flags=TRANSPOSE, label="V")
-    free = solve(asm, system, value, values, "u")
-    erased = parts_in_l1(asm, "w", rows * keys)
-    split_tile(asm, fetch(asm, written, rows, keys, "blocked", by_rows=True, label="w"), erased, label="w")
-    product = asm.buffer("w S", "L0C", rows * values * FULL)
-    read_state(form.state, (Read(_left_parts(form, erased), product, "w S"),))
-    x = fetch(asm, free, rows, values, layout, by_rows=True, label="u")
-    read = fetch(asm, product, rows, values, layout, label="w S")
+    erased = solve(asm, inverse, right_parts(asm, scaled, rows, keys, "e^G K"), keys, "w")
+    value = load(asm, "B", source.value, count=rows, size=values, inner=rows, group=1, flags=TRANSPOSE, label="V")
+    return erased, solve(asm, inverse, value, values, "u")
+
+
+def less_read(form: Form, x: Tile, product: Operand) -> Tile:
+    """u - w S, in u's place; w has a scale of -KEY_SCALE."""
+    asm = form.asm
+    read = fetch(asm, product, asm.dims.rows, asm.dims.values, x.layout, label="w S")
     scale = asm.scalar(1 / (KEY_SCALE * form.state.scale))
     vector(asm, "axpy32", x.place, read.place, repeats=x.repeats, scalar=scale, label="x")
     return x
 
 
-def _left_parts(form: _Form, tile: Parts) -> Callable[[int, int], Matrix]:
-    rows = form.asm.dims.rows
+def left_rows(asm: Assembler, tile: Parts, label: str) -> Callable[[int, int], Matrix]:
+    """Some key blocks of a tile of column blocks in parts as left operand."""
+    rows = asm.dims.rows
 
     def load_blocks(first: int, size: int) -> Matrix:
         source = tile.from_fractal(first * rows)
-        return load_parts(form.asm, "A", source, count=rows, size=size, inner=rows, group=1, label="w")
+        return load_parts(asm, "A", source, count=rows, size=size, inner=rows, group=1, label=label)
 
     return load_blocks
 
 
-def _written(form: _Form, x: Tile) -> Operand:
+def written(form: Form, x: Tile) -> Operand:
     """K^T diag(beta e^(G_C - G)) x in L0C as column blocks: keys are exact, so two products."""
     asm = form.asm
     rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
@@ -253,16 +273,22 @@ def _written(form: _Form, x: Tile) -> Operand:
     return tile
 
 
-def _output(form: _Form, x: Tile, query_read: Operand) -> None:
+def _output(form: Form, x: Tile, query_read: Operand) -> None:
     """o = scale (diag(e^G) Q S + P x), to GM; x is used up."""
-    asm, layout = form.asm, form.layouts.output
+    parts = parts_in_l1(form.asm, "x", x.rows * x.columns)
+    split_tile(form.asm, x, parts, label="x")
+    lower_output(form.asm, form.system.scores(form.asm), parts, query_read, form.factors, form.layouts.output)
+
+
+def lower_output(
+    asm: Assembler, scores: Parts, x: Parts, query_read: Operand, factors: RowFactors, layout: Layout = "blocked"
+) -> None:
+    """The same from the parts of x in L1."""
     rows, values = asm.dims.rows, asm.dims.values
-    parts = parts_in_l1(asm, "x", rows * values)
-    split_tile(asm, x, parts, label="x")
     tile = asm.buffer("P x", "L0C", rows * values * FULL)
-    attend(asm, form.system.scores(asm), right_parts(asm, parts, rows, values, "x"), tile, overwrite=True)
+    attend(asm, scores, right_parts(asm, x, rows, values, "x"), tile, overwrite=True)
     read = fetch(asm, query_read, rows, values, layout, label="Q S")
     output = fetch(asm, tile, rows, values, layout, by_rows=True, label="P x")
-    scale_rows(asm, "mla32", output, read, form.factors.output, label="o")
+    scale_rows(asm, "mla32", output, read, factors.output, label="o")
     vector(asm, "muls32", output.place, output.place, repeats=output.repeats, scalar=0, label="o")
     store_output(asm, output)

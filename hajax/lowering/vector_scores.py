@@ -58,7 +58,7 @@ def _dense(asm: Assembler, triangle: Operand, label: str) -> Operand:
 def _split(asm: Assembler, scores: Operand, target: Parts, label: str) -> None:
     """Both parts to L1, fractal by fractal of the lower triangle."""
     half_row, repeats = ROW // 2, asm.dims.chunk
-    for part in (0, 1):
+    for part in range(target.number):
         name = f"{label} {'low' if part else 'high'}"
         staged = asm.buffer(f"{name}:UB", "UB", repeats * half_row)
         vector(asm, "to16", staged, scores, repeats=repeats, strides=(4, 8, 0), label=name)
@@ -68,5 +68,5 @@ def _split(asm: Assembler, scores: Operand, target: Parts, label: str) -> None:
                 source = at(staged, row * 16 * half_row + column * UNIT)
                 gap = half_row // UNIT - 1
                 asm.emit("ub_to_l1", place, source, count=16, size=1, p=(gap, 0, 0, 0), label=f"{name} {TO_BLOCKED}")
-        if part == 0:
+        if part < target.number - 1:
             subtract(asm, scores, staged, repeats, label=f"{label} less its high part")

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 
 from hajax import abi
 from hajax.lowering.assembler import FULL, HALF, Assembler
-from hajax.lowering.system import System
 from hajax.lowering.tiles import K_GROWS, LEFT_MOVES, Matrix, Parts, load_parts, multiply, parts_in_l1, vector
 from hajax.lowering.vector_state import (
     Decay,
@@ -92,22 +91,22 @@ def load_rows(asm: Assembler, rows: Rows, layout: Layout, *, keys: bool = True, 
     asm.emit(opcode, rows.value, count=asm.dims.values, p=(tensor("value"), 0, 0, *more), label="value")
 
 
-def solve(asm: Assembler, system: System, right: Matrix, columns: int, label: str) -> Operand:
+def solve(asm: Assembler, inverse: Parts, right: Matrix, columns: int, label: str) -> Operand:
     """A times a right operand, in L0C row block by row block, without what lies above A's diagonal."""
     rows = asm.dims.rows
-    left = load_parts(asm, "A", system.inverse, size=rows * rows, label="A")
+    left = load_parts(asm, "A", inverse, size=rows * rows, label="A")
     tile = asm.buffer(label, "L0C", rows * columns * FULL)
     shape = {"count": rows, "n": columns, "move_tile": columns, "move_left": rows, "mode": K_GROWS}
     multiply(asm, tile, left, right, overwrite=True, label=label, **shape)
     return tile
 
 
-def corrected(asm: Assembler, system: System, residual: Tile, layout: Layout) -> Tile:
+def corrected(asm: Assembler, inverse: Parts, residual: Tile, layout: Layout) -> Tile:
     """x = A times the residual, which is used up."""
     rows, values = residual.rows, residual.columns
     parts = parts_in_l1(asm, "residual", rows * values)
     split_tile(asm, residual, parts, label="residual")
-    solved = solve(asm, system, right_parts(asm, parts, rows, values, "residual"), values, "x")
+    solved = solve(asm, inverse, right_parts(asm, parts, rows, values, "residual"), values, "x")
     return fetch(asm, solved, rows, values, layout, by_rows=True, label="x")
 
 

@@ -124,15 +124,15 @@ def scale_rows(asm: Assembler, opcode: str, target: Tile, source: Tile, factors:
 
 
 def split_tile(asm: Assembler, tile: Tile, target: Parts, *, label: str, pitch: int | None = None) -> None:
-    """Both parts to L1 as column blocks, `pitch` fractals from one to the next. The tile is used up: its low part stays in it."""
+    """Its parts to L1 as column blocks, `pitch` fractals from one to the next. The tile is used up: its low part stays in it."""
     pitch = tile.rows if pitch is None else pitch
     size = tile.rows * tile.columns * HALF
-    for part in (0, 1):
+    for part in range(target.number):
         name = f"{label} {'low' if part else 'high'}"
         staged = asm.buffer(f"{name}:UB", "UB", size)
         vector(asm, "to16", staged, tile.place, repeats=tile.repeats, strides=(4, 8, 0), label=name)
         to_blocks(asm, staged, tile, target.part(part), pitch, label=name)
-        if part == 0:
+        if part < target.number - 1:
             subtract(asm, tile.place, staged, tile.repeats, label=f"{label} less its high part")
 
 

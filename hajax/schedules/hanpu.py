@@ -33,14 +33,17 @@ PLAIN = {
 }
 
 
-def schedule_hanpu(mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int) -> Plan:
-    """rewrite -> order -> layouts -> mapping -> lowering -> pipeline -> buffers -> sync."""
+def schedule_hanpu(mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int, parts: int = 2) -> Plan:
+    """rewrite -> order -> layouts -> mapping -> lowering -> pipeline -> buffers -> sync.
+
+    parts: of fp16 that an operand is kept in; 1 is for comparisons, and holds no error bound.
+    """
     _require(mechanism, "hanpu")
     rewritten, notes = rewrite(graph.build(mechanism, CHUNK, shape.key_dim, shape.value_dim), HANPU_RULES)
     ordered, order_note = order(rewritten)
     chosen, layout_note = layouts(rewritten, ordered.names, target)
     of_operators = {name: chain.layout for chain in chosen.chains for name in chain.operators}
-    form = form_of(mechanism, shape, target, "planned", of_operators)
+    form = form_of(mechanism, shape, target, "planned", of_operators, parts)
     return schedule("hanpu", mechanism, shape, target, version, form, (*notes, order_note, layout_note))
 
 
@@ -56,7 +59,12 @@ def schedule_chunk_head(mechanism: Mechanism, shape: Shape, target: NpuTarget, v
 
 
 def form_of(
-    mechanism: Mechanism, shape: Shape, target: NpuTarget, state: Order, chosen: Mapping[str, Layout] | vector_steps.Layouts
+    mechanism: Mechanism,
+    shape: Shape,
+    target: NpuTarget,
+    state: Order,
+    chosen: Mapping[str, Layout] | vector_steps.Layouts,
+    parts: int = 2,
 ) -> Form:
     """How a member is lowered, with its state in this order and these layouts.
 
@@ -66,17 +74,17 @@ def form_of(
     lowering = _lowering(mechanism)
 
     def build(dims: Dims, constants: Constants, kind: Kind) -> Program:
-        return lowering.build(dims, constants, delta=mechanism.delta, layouts=chosen, order=state, kind=kind)
+        return lowering.build(dims, constants, delta=mechanism.delta, layouts=chosen, order=state, kind=kind, parts=parts)
 
     heads = (shape.batch or 1) * shape.sequences * shape.value_heads
     rounds = -(-heads // target.ai_cores)
     if mechanism.decay != "per_channel" or rounds * target.ai_cores <= MOST_IDLE * heads:
         return Form(build, pairs=False, shares_keys=False, slot_bytes=None)
-    return Form(build, pairs=False, shares_keys=False, slot_bytes=_slot_bytes(mechanism, state), family="chunk-parallel")
+    return Form(build, pairs=False, shares_keys=False, slot_bytes=_slot_bytes(mechanism, state, parts), family="chunk-parallel")
 
 
-def _slot_bytes(mechanism: Mechanism, state: Order) -> Callable[[Dims], int]:
-    return lambda dims: _lowering(mechanism).slot_bytes(dims, mechanism.delta, state)
+def _slot_bytes(mechanism: Mechanism, state: Order, parts: int = 2) -> Callable[[Dims], int]:
+    return lambda dims: _lowering(mechanism).slot_bytes(dims, mechanism.delta, state, parts)
 
 
 def _lowering(mechanism: Mechanism) -> ModuleType:

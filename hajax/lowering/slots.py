@@ -1,0 +1,115 @@
+"""What launches hand on to one another in the workspace: named tiles of a head's chunk.
+
+A tile lies there as on the core, in column blocks: one or two parts of fp16, or fp32. L1 has no way to GM but through UB.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
+from hajax.lowering.tiles import Parts, parts_in_l1, vector
+from hajax.lowering.vector_tiles import Tile, subtract
+from hajax.plans.program import Operand
+
+PIECE = 32 * HALF  # bytes that go from L1 to GM at a time
+FP32 = 0  # parts of a tile that is not split
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A tile of `rows` by `columns` blocks of 16 from byte `place` of the slot on: high part, then low part, or fp32."""
+
+    place: int
+    rows: int
+    columns: int
+    parts: int
+
+    @property
+    def fractal(self) -> int:
+        """Bytes of 16 x 16 elements, of a part."""
+        return HALF if self.parts else FULL
+
+    @property
+    def part_bytes(self) -> int:
+        """Of one part."""
+        return self.rows * self.columns * self.fractal
+
+    @property
+    def bytes(self) -> int:
+        """Of all parts."""
+        return max(1, self.parts) * self.part_bytes
+
+
+def slot_of(tiles: Mapping[str, tuple[int, int, int]]) -> dict[str, Field]:
+    """One tile (rows, columns, parts) behind the other."""
+    fields, place = {}, 0
+    for name, (rows, columns, parts) in tiles.items():
+        fields[name] = Field(place, rows, columns, parts)
+        place += fields[name].bytes
+    return fields
+
+
+def slot_bytes(slot: Mapping[str, Field]) -> int:
+    """Of a head's chunk."""
+    return max((field.place + field.bytes for field in slot.values()), default=0)
+
+
+def _moved(field: Field) -> tuple[int, ...]:
+    """Fields of a workspace step: a piece of columns starts so much further on for each 16 columns that lie before it."""
+    stride = field.rows * field.fractal // UNIT
+    return (0, 0, 0, 0, stride & 255, stride >> 8)
+
+
+def put_tile(asm: Assembler, tile: Tile, field: Field, label: str) -> None:
+    """fp32 of UB, blocked, to the slot; of two parts the low one stays in the tile."""
+    assert tile.layout == "blocked" and tile.rows == field.rows
+    size = tile.rows * tile.columns * field.fractal
+    if field.parts == FP32:
+        _store(asm, tile.place, field, 0, size, label)
+        return
+    for part in range(field.parts):
+        name = f"{label} {'low' if part else 'high'} out"
+        staged = asm.buffer(f"{name}:UB", "UB", size)
+        vector(asm, "to16", staged, tile.place, repeats=tile.repeats, strides=(4, 8, 0), label=name)
+        _store(asm, staged, field, part * field.part_bytes, size, name)
+        if part < field.parts - 1:
+            subtract(asm, tile.place, staged, tile.repeats, label=f"{label} less its high part")
+
+
+def _store(asm: Assembler, source: Operand, field: Field, offset: int, size: int, label: str) -> None:
+    asm.emit(
+        "workspace_from_ub", src0=source, size=size // UNIT, constant=(field.place + offset) // UNIT, p=_moved(field),
+        label=label,
+    )  # fmt: skip
+
+
+def put_parts(asm: Assembler, parts: Parts, field: Field, columns: int, label: str) -> None:
+    """Column blocks of L1 to the slot, piece by piece through UB."""
+    size = field.rows * columns * HALF
+    for part in range(field.parts):
+        for start in range(0, size, PIECE):
+            some = min(PIECE, size - start)
+            staged = asm.buffer(f"{label} out:UB", "UB", some)
+            asm.emit("l1_to_ub", staged, at(parts.part(part), start), size=some // UNIT, label=f"{label} out")
+            _store(asm, staged, field, part * field.part_bytes + start, some, f"{label} out")
+
+
+def room_for(asm: Assembler, field: Field, name: str, columns: int | None = None) -> Parts:
+    """Setup: room in L1 for two chunks of a tile in parts."""
+    fractals = field.rows * (field.columns if columns is None else columns)
+    return parts_in_l1(asm, name, fractals, versions=2, number=field.parts)
+
+
+def take_parts(asm: Assembler, field: Field, target: Parts, columns: int, label: str) -> None:
+    """From the slot to L1."""
+    size = field.rows * columns * HALF
+    if columns == field.columns and field.parts == 2 and target.distance == field.rows * columns:
+        take(asm, field, "workspace_to_l1", target.high, 0, 2 * size, label)
+        return
+    for part in range(field.parts):
+        take(asm, field, "workspace_to_l1", target.part(part), part * field.part_bytes, size, label)
+
+
+def take(asm: Assembler, field: Field, opcode: str, target: Operand, offset: int, size: int, label: str) -> None:
+    """Bytes of a tile from the slot to L1 or UB."""
+    asm.emit(opcode, target, size=size // UNIT, constant=(field.place + offset) // UNIT, p=_moved(field), label=label)
