@@ -1,5 +1,7 @@
 """hajax's own schedule: whole heads on cores, one launch, the cube dataflow, stages of different chunks side by side."""
 
+import functools
+
 from hajax import graph
 from hajax.lowering import cube_per_channel, cube_scalar
 from hajax.lowering.assembler import Constants, Dims
@@ -15,12 +17,14 @@ from hajax.targets import NpuTarget
 def schedule_hajax(mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int) -> Plan:
     """rewrite (cube dataflow) -> mapping -> lowering -> pipeline -> buffers -> sync."""
     _, notes = rewrite(graph.build(mechanism, CHUNK, shape.key_dim, shape.value_dim), HAJAX_RULES)
-    return schedule("hajax", mechanism, shape, target, version, form_of(mechanism), notes)
+    return schedule("hajax", mechanism, shape, target, version, form_of(mechanism, target), notes)
 
 
-def form_of(mechanism: Mechanism) -> Form:
-    """How a member is lowered."""
-    return (_PER_CHANNEL if mechanism.decay == "per_channel" else _SCALAR)[mechanism.delta, mechanism.strengths]
+def form_of(mechanism: Mechanism, target: NpuTarget | None = None) -> Form:
+    """How a member is lowered. target None: for a chip with room for tiles side by side."""
+    if mechanism.decay == "per_channel":
+        return _per_channel(mechanism.delta, mechanism.strengths, None if target is None else target.l0c_bytes)
+    return _SCALAR[mechanism.delta, mechanism.strengths]
 
 
 def _scalar(delta: bool, strengths: int) -> Form:
@@ -33,14 +37,15 @@ def _scalar(delta: bool, strengths: int) -> Form:
     return Form(build, pairs=True, shares_keys=True, slot_bytes=slot_bytes, carried=True)
 
 
-def _per_channel(delta: bool, strengths: int) -> Form:
+@functools.cache  # planning costs are kept by form
+def _per_channel(delta: bool, strengths: int, l0c_bytes: int | None) -> Form:
     def build(dims: Dims, constants: Constants, kind: Kind) -> Program:
         assert kind == "whole"
-        return cube_per_channel.build(dims, constants, delta=delta, strengths=strengths)
+        side_by_side = l0c_bytes is None or cube_per_channel.l0c_bytes(dims) <= l0c_bytes
+        return cube_per_channel.build(dims, constants, delta=delta, strengths=strengths, side_by_side=side_by_side)
 
     return Form(build, pairs=False, shares_keys=False, slot_bytes=None, carried=True)
 
 
 _MEMBERS = ((False, 1), (True, 1), (True, 2))  # with a correction or not, strengths
-_PER_CHANNEL = {member: _per_channel(*member) for member in _MEMBERS}
 _SCALAR = {member: _scalar(*member) for member in _MEMBERS}

@@ -121,11 +121,28 @@ def load(name: str, folder: Traversable | None = None) -> NpuTarget:
 def specialised(target: str | NpuTarget) -> NpuTarget:
     """The chip, or the one of this name, as a kernel made of a plan's programs sees it: its steps are code, so no scalar loads
     fetch them. To plan for. Raises ValueError for an unknown name, TypeError for what is neither."""
+    return dataclasses.replace(_chip(target), scalar_load_cycles=0.0)
+
+
+def as_kernel_chip(target: str | NpuTarget) -> NpuTarget:
+    """The chip, or the one of this name, if the fused kernel is written for it; else a what-if: a 310P of its sizes, rates, clock,
+    flags and cores, named `<chip>_as_2002`. To plan for and to execute on, both with this value.
+
+    No such chip exists: it has this one's numbers, but the 310P's instructions, on which the kernel's L0C copies and flags
+    rest. Raises ValueError for an unknown name, TypeError for what is neither.
+    """
+    chip = _chip(target)
+    if chip.npu_arch == KERNEL_ARCH:
+        return chip
+    return dataclasses.replace(chip, name=f"{chip.name}_as_{KERNEL_ARCH}", npu_arch=KERNEL_ARCH)
+
+
+def _chip(target: str | NpuTarget) -> NpuTarget:
     if isinstance(target, str):
-        target = load(target)
+        return load(target)
     if not isinstance(target, NpuTarget):
         raise TypeError(f"target: expected one of {', '.join(names())} or an NpuTarget, got {type(target).__name__}")
-    return dataclasses.replace(target, scalar_load_cycles=0.0)
+    return target
 
 
 @functools.cache
