@@ -50,23 +50,11 @@ def schedule(
     name: str, mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int, form: Form, notes: tuple[Note, ...] = ()
 ) -> Plan:
     """The plan of a form: mapping -> lowering -> pipeline -> buffers -> sync, each with its notes."""
-    if shape.batch is None:
-        raise ValueError("shape.batch: expected a size for an Ascend plan, got None")
-    for field, size in (("key_dim", shape.key_dim), ("value_dim", shape.value_dim)):
-        if size > MOST_DIM:
-            raise ValueError(f"shape.{field}: expected at most {MOST_DIM} on a chip (L0B holds no more), got {size}")
-    for field in ("input_dtype", "output_dtype"):
-        if getattr(shape, field) != "float16":
-            raise ValueError(f"shape.{field}: expected float16 for a chip, got {getattr(shape, field)}")
-    sequences = shape.batch * shape.sequences
-    if sequences * shape.value_heads > MOST_HEADS:
-        raise ValueError(
-            f"shape: expected at most {MOST_HEADS} value heads over all sequences on a chip, got {sequences * shape.value_heads}"
-        )
+    sequences = checked_sequences(shape)
     full = Dims(CHUNK, shape.key_dim, shape.value_dim, 1, False)
     pairs = form.pairs and shape.value_heads % 2 == 0
-    weights = replace(_weights(form, full, target, pairs), **_shares(form, full, mechanism))
-    chunks = -(-(shape.tokens or 4096) // shape.sequences // CHUNK) or 1
+    weights = replace(weights_of(form, full, target, pairs), **_shares(form, full, mechanism))
+    chunks = chunks_of(shape)
     mapping, mapped = map_to_cores(
         sequences,
         shape.value_heads,
@@ -83,7 +71,7 @@ def schedule(
     for number, (kind, heads, columns) in enumerate(variants):
         shared = heads == 2 and form.shares_keys and shape.value_heads // shape.key_heads % 2 == 0
         dims = Dims(CHUNK, shape.key_dim, columns, heads, shared)
-        program, made = _through_passes(form, dims, constants, kind, target, searches=3 if number == 0 else 1)
+        program, made = through_passes(form, dims, constants, kind, target, searches=3 if number == 0 else 1)
         programs.append(program)
         more += made if number == 0 else []
     launches = tuple(
@@ -94,9 +82,33 @@ def schedule(
     return Plan(version, mechanism, shape, target.fingerprint, name, made_of, (*notes, mapped, *more))
 
 
-def _through_passes(
+def checked_sequences(shape: Shape) -> int:
+    """Sequences over all rows. Raises ValueError for shapes that no chip runs."""
+    if shape.batch is None:
+        raise ValueError("shape.batch: expected a size for an Ascend plan, got None")
+    for field, size in (("key_dim", shape.key_dim), ("value_dim", shape.value_dim)):
+        if size > MOST_DIM:
+            raise ValueError(f"shape.{field}: expected at most {MOST_DIM} on a chip (L0B holds no more), got {size}")
+    for field in ("input_dtype", "output_dtype"):
+        if getattr(shape, field) != "float16":
+            raise ValueError(f"shape.{field}: expected float16 for a chip, got {getattr(shape, field)}")
+    sequences = shape.batch * shape.sequences
+    if sequences * shape.value_heads > MOST_HEADS:
+        raise ValueError(
+            f"shape: expected at most {MOST_HEADS} value heads over all sequences on a chip, got {sequences * shape.value_heads}"
+        )
+    return sequences
+
+
+def chunks_of(shape: Shape) -> int:
+    """Of each sequence, at most; some number where tokens are not known."""
+    return -(-(shape.tokens or 4096) // shape.sequences // CHUNK) or 1
+
+
+def through_passes(
     form: Form, dims: Dims, constants: Constants, kind: Kind, target: NpuTarget, searches: int
 ) -> tuple[Program, list[Note]]:
+    """One program, lowered, ordered, placed and synchronised."""
     sizes = of_steps.Dims(dims.chunk, dims.key_dim)
     program = form.build(dims, constants, kind)
     notes = []
@@ -137,7 +149,7 @@ def _shares(form: Form, full: Dims, mechanism: Mechanism) -> dict[str, float]:
 
 
 @functools.lru_cache(maxsize=256)
-def _weights(form: Form, full: Dims, target: NpuTarget, pairs: bool) -> Weights:
+def weights_of(form: Form, full: Dims, target: NpuTarget, pairs: bool) -> Weights:
     """Modelled cycles of the busiest pipe, before any order is chosen."""
     sizes = of_steps.Dims(full.chunk, full.key_dim)
 

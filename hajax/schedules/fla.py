@@ -1,0 +1,34 @@
+"""FLA's chunk forward: a launch a stage, every intermediate through GM (docs/schedules/fla.md); and its stages in one launch."""
+
+from hajax.lowering import staged_scalar
+from hajax.lowering.assembler import Dims
+from hajax.mechanisms import Mechanism
+from hajax.plans import Plan, Shape
+from hajax.schedules.ascend import CHUNK
+from hajax.schedules.staged import Stage, schedule_stages
+from hajax.targets import NpuTarget
+
+_SCALAR = (
+    Stage("solve", staged_scalar.build_solve),
+    Stage("erased keys and values", staged_scalar.build_erased),
+    Stage("states", staged_scalar.build_state, serial=True),
+    Stage("output", staged_scalar.build_output),
+)
+
+
+def schedule_fla(mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int, parts: int = 2) -> Plan:
+    """Solve, then w and u, then states, then output: four launches. parts: as of schedule_hanpu."""
+    return _schedule("fla", mechanism, shape, target, version, parts, synced=False)
+
+
+def schedule_fla_megakernel(mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int, parts: int = 2) -> Plan:
+    """The same stages in one launch, with a barrier of all cores between them."""
+    return _schedule("fla_megakernel", mechanism, shape, target, version, parts, synced=True)
+
+
+def _schedule(
+    name: str, mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int, parts: int, synced: bool
+) -> Plan:
+    full = Dims(CHUNK, shape.key_dim, shape.value_dim, 1, False)
+    slot = staged_scalar.slot_for(full, parts, ("A", "w", "u", "h", "x"))
+    return schedule_stages(name, mechanism, shape, target, version, _SCALAR, slot, parts, synced)
