@@ -83,8 +83,12 @@ __aicore__ inline LocalTensor<half> InL0a(uint32_t address) {
 __aicore__ inline LocalTensor<half> InL0b(uint32_t address) {
   return LocalTensor<half>(TPosition::B2, address, static_cast<uint32_t>((kL0bBytes - address) / sizeof(half)));
 }
+// Made with one fractal: the emulator also runs the kernel on a what-if chip with less of it (docs/emulator.md), and holds every
+// access against the chip that it runs on.
 __aicore__ inline LocalTensor<float> InL0c(uint32_t address) {
-  return LocalTensor<float>(TPosition::CO1, address, static_cast<uint32_t>((kL0cBytes - address) / sizeof(float)));
+  LocalTensor<float> tensor(TPosition::CO1, address, kSide * kSide);
+  tensor.SetBufferLen(kL0cBytes - address);
+  return tensor;
 }
 // Moves count blocks of 32 bytes, whatever is in them.
 __aicore__ inline GlobalTensor<half> InGm(GM_ADDR address) {
