@@ -57,6 +57,7 @@ typedef struct {
 #define HJ_MASKS 16        /* vector masks of a program */
 #define HJ_SCALARS 32      /* scalar operands of a program; number 0 is the call's scale */
 #define HJ_TARGET_NAME 28
+#define HJ_MEETING_BYTES 384 /* GM in which the cores of a launch meet: 32 for each of hj_npu_launch's most */
 
 /* A program of an Ascend core: one launch or several, each a list of items (work of one core, in order), and the
  * programs that they run. Every offset counts bytes from the start of the plan and is a multiple of 32. Order in the
@@ -87,11 +88,12 @@ typedef struct {
 
 #define HJ_ZERO_BYTES 8192 /* zeros to fill the rows of a last chunk from */
 
-/* One launch: core c runs items first_item + c's share, which are contiguous. */
+/* One launch: core c runs items first_item + c's share, which are contiguous. With sync_after the next one needs none of
+ * its own: its cores, as many, meet (SyncAll) and go on with it in the same kernel. */
 typedef struct {
   int32_t cores;
   int32_t first_item; /* of core 0 */
-  int32_t sync_after; /* reserved: grid-wide barrier instead of a new launch */
+  int32_t sync_after; /* 1: the next launch follows behind a barrier of all cores; never of the last one */
   int32_t reserved;
   int32_t core_items[12]; /* items of each core */
 } hj_npu_launch;
@@ -122,7 +124,7 @@ typedef struct {
   int64_t gates;           /* entries of a head in the gate arrays: chunks of all sequences times chunk */
   int32_t launch;          /* which one of the plan's */
   float scale;
-  int32_t reserved[2];
+  int64_t meeting_offset; /* bytes from the workspace's start to HJ_MEETING_BYTES of zeros, where launches are synced */
 } hj_npu_call;
 
 /* Straight-line code three times: once before an item, once for every iteration, once after it. Each section, and each

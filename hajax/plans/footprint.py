@@ -116,6 +116,11 @@ def wide(p: tuple[int, ...], at: int) -> int:
     return p[at] | p[at + 1] << 8
 
 
+def chunks_back(step: Step) -> int:
+    """How many chunks before its own one a step reads the workspace."""
+    return wide(step.p, 2) if step.opcode in ("workspace_to_l1", "workspace_to_ub") else 0
+
+
 def tile_rows(step: Step, dims: Dims) -> int:
     """Rows of the UB tile of rows_to_ub and rows_from_ub: a chunk's, the state's, or the blocks of the state that it names."""
     if step.p[4] == 0:

@@ -31,6 +31,9 @@ def run(programs: Programs, inputs: Inputs, scale: float, observe: Observer | No
             before = -1
             for item in core:
                 program = programs.programs[item.program]
+                if not _chunks(item, gm):
+                    before = before if item.program == before else -1
+                    continue
                 memory, meanings = ready[item.program]
                 lasting = _lasting(program, memory, gm) if item.program == before else ()
                 memory.clear()
@@ -105,10 +108,8 @@ def _run_item(
 ) -> None:
     sequence = gm.sequences[item.sequence]
     all_chunks = -(-sequence.tokens // gm.chunk)
-    chunks = max(all_chunks - item.first_chunk, 0)
-    if item.chunks >= 0:
-        chunks = min(chunks, item.chunks)
-    spots = [_spot(item, sequence, item.first_chunk + c, gm) for c in range(max(chunks, 1))]
+    chunks = _chunks(item, gm)
+    spots = [_spot(item, sequence, item.first_chunk + c, gm) for c in range(chunks)]
 
     def execute(step: Step, chunk: int, odd: bool) -> None:
         meanings[id(step)][odd](spots[chunk])
@@ -125,7 +126,13 @@ def _run_item(
             if 0 <= chunk < chunks and not (step.first and number != 0) and not (step.last and number != all_chunks - 1):
                 execute(step, chunk, chunk % 2 == 1)
     for step in program.finish:
-        execute(step, max(chunks - 1, 0), chunks % 2 == 0 and chunks > 0)
+        execute(step, chunks - 1, chunks % 2 == 0)
+
+
+def _chunks(item: Item, gm: Global) -> int:
+    """Chunks that there are for the item; without one a core passes it over."""
+    chunks = max(-(-gm.sequences[item.sequence].tokens // gm.chunk) - item.first_chunk, 0)
+    return min(chunks, item.chunks) if item.chunks >= 0 else chunks
 
 
 def _spot(item: Item, sequence: Sequence, chunk: int, gm: Global) -> Spot:

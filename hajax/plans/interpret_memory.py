@@ -123,14 +123,16 @@ def global_of(inputs: Inputs, chunk: int, constants: bytes, workspace_slot_bytes
             sequences.append(Sequence(row * tokens + start, gate, end - start, row * states + n))
             gate += -(-(end - start) // chunk) * chunk
     flat = batch * tokens
+    state_in = _contiguous(inputs.state_in, np.float32).reshape(batch * states, value_heads, key_dim, value_dim)
+    empty = np.array([sequence.tokens == 0 for sequence in sequences])
     erase, beta = (inputs.beta[..., 0], inputs.beta[..., 1]) if inputs.beta.ndim == 4 else (None, inputs.beta)
     tensors = {
         "query": _contiguous(inputs.query, np.float16).reshape(flat, key_heads, key_dim),
         "key": _contiguous(inputs.key, np.float16).reshape(flat, key_heads, key_dim),
         "value": _contiguous(inputs.value, np.float16).reshape(flat, value_heads, value_dim),
-        "state_in": _contiguous(inputs.state_in, np.float32).reshape(batch * states, value_heads, key_dim, value_dim),
+        "state_in": state_in,
         "output": np.zeros((flat, value_heads, value_dim), inputs.output_dtype),
-        "state_out": np.full((batch * states, value_heads, key_dim, value_dim), np.nan, np.float32),
+        "state_out": np.where(empty[:, None, None, None], state_in, np.float32(np.nan)),
         "workspace": np.full((value_heads, gate // chunk, workspace_slot_bytes), NEVER_WRITTEN, np.uint8),
     }
     gates = {"beta": beta, "erase": erase}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hajax import abi
-from hajax.plans.footprint import UNIT, Dims, element_bytes, groups, tile_rows, wide
+from hajax.plans.footprint import UNIT, Dims, chunks_back, element_bytes, groups, tile_rows, wide
 from hajax.plans.interpret_memory import Array, Global, Memory, Sequence
 from hajax.plans.program import Step
 
@@ -160,12 +160,16 @@ def _workspace(step: Step, memory: Memory, odd: bool, gm: Global) -> Meaning:
     workspace = gm.tensors["workspace"]
     outward = step.opcode == "workspace_from_ub"
     here = memory.view(step.src0 if outward else step.dst, odd, np.uint8, (step.size * UNIT,))
-    part = slice(step.constant * UNIT, (step.constant + step.size) * UNIT)
-    if part.stop > workspace.shape[2]:
-        raise ValueError(f"step {step.label!r}: expected at most {workspace.shape[2]} bytes of workspace, got {part.stop}")
+    back = chunks_back(step)
 
     def meaning(spot: Spot) -> None:
-        there = workspace[spot.head + step.p[1], spot.sequence.gate // gm.chunk + spot.chunk, part]
+        start = (step.constant + spot.column // _SIDE * wide(step.p, 4)) * UNIT
+        end = start + step.size * UNIT
+        if end > workspace.shape[2]:
+            raise ValueError(f"step {step.label!r}: expected at most {workspace.shape[2]} bytes of workspace, got {end}")
+        if spot.chunk < back:
+            raise ValueError(f"step {step.label!r}: expected a chunk from {back} on, got {spot.chunk}")
+        there = workspace[spot.head + step.p[1], spot.sequence.gate // gm.chunk + spot.chunk - back, start:end]
         if outward:
             there[...] = here
         else:

@@ -3,6 +3,7 @@
 Passes work on steps whose operands name buffers; `buffers` gives those addresses, `sync` gives steps their flags.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 SPACES = ("L1", "L0A", "L0B", "L0C", "UB")
@@ -115,9 +116,18 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Items of each core, in the order in which it runs them."""
+    """Items of each core, in the order in which it runs them.
+
+    `synced`: the next one follows in the same kernel launch, on as many cores, behind a barrier of all of them.
+    """
 
     cores: tuple[tuple[Item, ...], ...]
+    synced: bool = False
+
+
+def kernel_launches(launches: Sequence[Launch]) -> int:
+    """How often a kernel is started for them."""
+    return sum(not launch.synced for launch in launches)
 
 
 @dataclass(frozen=True, slots=True)

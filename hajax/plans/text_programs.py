@@ -26,9 +26,7 @@ def programs_to_data(programs: Programs) -> dict[str, Any]:
         "npu_arch": programs.npu_arch,
         "chunk": programs.chunk,
         "programs": [_program(program) for program in programs.programs],
-        "launches": [
-            [[[getattr(i, name) for name, _ in _ITEM] for i in core] for core in launch.cores] for launch in programs.launches
-        ],
+        "launches": [_launch(launch) for launch in programs.launches],
         "constants": base64.b64encode(programs.constants).decode(),
         "workspace_slot_bytes": programs.workspace_slot_bytes,
     }
@@ -50,6 +48,11 @@ def programs_from_data(data: dict[str, Any]) -> Programs:
         constants,
         _typed(data["workspace_slot_bytes"], int, f"{where}.workspace_slot_bytes"),
     )
+
+
+def _launch(launch: Launch) -> dict[str, Any]:
+    cores = [[[getattr(item, name) for name, _ in _ITEM] for item in core] for core in launch.cores]
+    return {"cores": cores, "synced": launch.synced}
 
 
 def _program(program: Program) -> dict[str, Any]:
@@ -109,7 +112,11 @@ def _row(kinds: tuple[tuple[str, Any], ...], data: Any, where: str) -> list[Any]
 
 
 def _read_launch(data: Any, where: str) -> Launch:
-    return Launch(_tuple(data, lambda core, at: _tuple(core, lambda item, here: Item(*_row(_ITEM, item, here)), at), where))
+    _fields(data, {"cores", "synced"}, where)
+    return Launch(
+        _tuple(data["cores"], lambda core, at: _tuple(core, lambda item, here: Item(*_row(_ITEM, item, here)), at), where),
+        _typed(data["synced"], bool, f"{where}.synced"),
+    )
 
 
 def _read_program(data: Any, where: str) -> Program:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from hajax import abi
+from hajax.plans.footprint import chunks_back
 from hajax.plans.model import Shape
-from hajax.plans.program import Item, Program, Programs, Step
+from hajax.plans.program import Item, Launch, Program, Programs, Step
 from hajax.targets import NpuTarget
 
 _SIDE = 16
@@ -17,6 +18,7 @@ _ENDLESS = 1 << 31  # behind the last chunk, however many there are
 def verify_items(shape: Shape, programs: Programs, target: NpuTarget) -> None:
     """Raises ValueError naming the item, or what is written twice or never."""
     writes = [_written(program, shape, f"launch.programs[{n}]") for n, program in enumerate(programs.programs)]
+    back = [max(map(chunks_back, (*p.setup, *p.body, *p.finish)), default=0) for p in programs.programs]
     covered: dict[str, list[tuple[int, int, int, int, int]]] = {"output": [], "state_out": []}
     if not programs.launches:
         raise ValueError("plan.launch.launches: expected at least one, got none")
@@ -24,10 +26,11 @@ def verify_items(shape: Shape, programs: Programs, target: NpuTarget) -> None:
         here = f"launch.launches[{at}]"
         if not 1 <= len(launch.cores) <= target.ai_cores:
             raise ValueError(f"plan.{here}.cores: expected 1 to {target.ai_cores}, got {len(launch.cores)}")
+        _verify_synced(programs.launches, at, here)
         for core, items in enumerate(launch.cores):
             for number, item in enumerate(items):
                 where = f"plan.{here}.cores[{core}][{number}]"
-                _verify_item(item, programs, shape, where)
+                _verify_item(item, programs, shape, back, where)
                 program = programs.programs[item.program]
                 end = _ENDLESS if item.chunks < 0 else item.first_chunk + item.chunks
                 for tensor in writes[item.program]:
@@ -40,10 +43,21 @@ def verify_items(shape: Shape, programs: Programs, target: NpuTarget) -> None:
         _verify_cover(tensor, pieces, shape.batch * shape.sequences, shape)
 
 
-def _verify_item(item: Item, programs: Programs, shape: Shape, where: str) -> None:
+def _verify_synced(launches: Sequence[Launch], at: int, here: str) -> None:
+    if not launches[at].synced:
+        return
+    if at + 1 == len(launches):
+        raise ValueError(f"plan.{here}.synced: expected False, as no launch follows, got True")
+    cores, wanted = (len(launch.cores) for launch in launches[at : at + 2])
+    if cores != wanted:
+        raise ValueError(f"plan.{here}.cores: expected {wanted}, as the launch that follows in the same kernel has, got {cores}")
+
+
+def _verify_item(item: Item, programs: Programs, shape: Shape, back: Sequence[int], where: str) -> None:
     if not 0 <= item.program < len(programs.programs):
         raise ValueError(f"{where}.program: expected a number below {len(programs.programs)}, got {item.program}")
     program, sequences = programs.programs[item.program], (shape.batch or 0) * shape.sequences
+    earlier = back[item.program]
     rules = (
         ("sequence", 0 <= item.sequence < sequences, f"a number below {sequences}"),
         ("head", 0 <= item.head <= shape.value_heads - program.heads, f"{program.heads} heads within {shape.value_heads}"),
@@ -53,6 +67,7 @@ def _verify_item(item: Item, programs: Programs, shape: Shape, where: str) -> No
             f"a multiple of {_SIDE}, {program.columns} columns within {shape.value_dim}",
         ),
         ("first_chunk", item.first_chunk >= 0, ">= 0"),
+        ("first_chunk", item.first_chunk >= earlier, f">= {earlier}, as the program reads of chunks that far back"),
         ("chunks", item.chunks == -1 or item.chunks >= 1, "-1 or >= 1"),
         ("first_chunk", item.first_chunk < _ENDLESS, f"below {_ENDLESS}"),
         ("chunks", item.first_chunk + item.chunks < _ENDLESS, f"an end below {_ENDLESS}"),

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import NoReturn
 
 from hajax import abi
-from hajax.plans.footprint import UNIT, VECTOR, Access, Dims, footprint, operand_spaces
+from hajax.plans.footprint import UNIT, VECTOR, Access, Dims, footprint, operand_spaces, wide
 from hajax.plans.model import Shape
 from hajax.plans.program import Buffer, Program, Programs, Step
 from hajax.plans.verify_blocks import reads_what_it_wrote, writes_twice
@@ -93,15 +93,25 @@ def _verify_move(step: Step, program: Program, programs: Programs, shape: Shape,
         require(sizes, f"{where}.p", "at least one product of at least one block each way", (step.count, step.p[:3]))
     elif step.opcode in _TENSOR_STEPS:
         _verify_tensor(step, program, shape, section, where)
+    elif step.opcode in _WORKSPACE:
+        _verify_workspace(step, program, programs.workspace_slot_bytes, shape, where)
     else:
         require(step.size >= 1 and step.count >= 1, f"{where}.size", "count and size of at least 1", (step.count, step.size))
     if step.opcode in _CONSTANTS:
         behind = (step.constant + step.size) * UNIT
         require(behind <= len(programs.constants), f"{where}.constant", f"within {len(programs.constants)} bytes", behind)
-    if step.opcode in _WORKSPACE:
-        behind, slot = (step.constant + step.size) * UNIT, programs.workspace_slot_bytes
-        require(behind <= slot, f"{where}.constant", f"within the {slot} bytes of a workspace slot", behind)
-        require(step.p[1] < program.heads, f"{where}.p[1]", f"a head below {program.heads}", step.p[1])
+
+
+def _verify_workspace(step: Step, program: Program, slot: int, shape: Shape, where: str) -> None:
+    """Of the item's columns, whichever they are; whether there are chunks before an item's first one is the item's."""
+    require(step.size >= 1 and step.count >= 1, f"{where}.size", "count and size of at least 1", (step.count, step.size))
+    behind = (step.constant + step.size) * UNIT
+    require(behind <= slot, f"{where}.constant", f"within the {slot} bytes of a workspace slot", behind)
+    last = behind + (shape.value_dim - program.columns) // _SIDE * wide(step.p, 4) * UNIT
+    require(last <= slot, f"{where}.p[4:6]", f"the last columns within the {slot} bytes of a workspace slot", last)
+    require(step.p[1] < program.heads, f"{where}.p[1]", f"a head below {program.heads}", step.p[1])
+    writes = step.opcode == "workspace_from_ub"
+    require(not writes or wide(step.p, 2) == 0, f"{where}.p[2:4]", "0 chunks back, as it writes", wide(step.p, 2))
 
 
 def _verify_operands(step: Step, program: Program, buffers: Mapping[str, Buffer], where: str) -> None:

@@ -150,7 +150,7 @@ def _launches(launches: Sequence[Launch]) -> tuple[list[dict[str, Any]], list[di
             {
                 "cores": len(launch.cores),
                 "first_item": len(items),
-                "sync_after": 0,
+                "sync_after": int(launch.synced),
                 "reserved": 0,
                 "core_items": counts + [0] * (_CORES - len(counts)),
             }
@@ -291,7 +291,7 @@ def _read_launch(launch: Any, items: Sequence[Any]) -> Launch:
         mine = items[at : at + launch.core_items[core]]
         at += launch.core_items[core]
         cores.append(tuple(Item(i.program, i.sequence, i.head, i.column, i.first_chunk, i.chunks) for i in mine))
-    return Launch(tuple(cores))
+    return Launch(tuple(cores), bool(launch.sync_after))
 
 
 def _read_program(ffi: cffi.FFI, data: bytes, program: Any) -> Program:

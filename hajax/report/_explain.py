@@ -3,7 +3,7 @@
 from collections import Counter
 
 from hajax.plans import Fused, Packed, Plan, Programs, opened
-from hajax.plans.program import SPACES, Launch, Program
+from hajax.plans.program import SPACES, Launch, Program, kernel_launches
 from hajax.plans.wire_programs import peak_bytes
 
 
@@ -59,7 +59,9 @@ def _programs(plan: Plan) -> str:
     cores = max(len(one.cores) for one in launch.launches)
     items = sum(len(core) for one in launch.launches for core in one.cores)
     kinds = ", ".join(_cut(program) for program in launch.programs)
-    counted = f"{_count(len(launch.launches), 'launch', 'launches')}, {_count(items, 'item')} on {_count(cores, 'core')}"
+    started, phases = kernel_launches(launch.launches), len(launch.launches)
+    synced = "" if started == phases else f" of {phases} synced phases"
+    counted = f"{_count(started, 'launch', 'launches')}{synced}, {_count(items, 'item')} on {_count(cores, 'core')}"
     return f"{plan.target}, chunk {launch.chunk}, {counted} ({kinds})"
 
 
@@ -79,7 +81,8 @@ def _launch(number: int, launch: Launch) -> str:
         cores = f"core {core} runs" if first == core else f"cores {first}-{core} run"
         told.append(f"{cores} {items or 'nothing'}")
         first = core + 1
-    return f"launch {number}: {', '.join(told)}"
+    synced = "; all cores meet before the next one, in the same kernel" if launch.synced else ""
+    return f"launch {number}: {', '.join(told)}{synced}"
 
 
 def _program(number: int, program: Program) -> str:

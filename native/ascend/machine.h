@@ -7,6 +7,11 @@
 
 namespace hajax::ascend {
 
+// Between two launches that are synced, the bottom of the frame is where cores meet.
+constexpr uint32_t kMeetAt = 0;
+static_assert(kMeetAt + HJ_MEETING_BYTES <= HJ_FRAME_BYTES, "");
+static_assert(HJ_MEETING_BYTES == sizeof(hj_npu_launch::core_items) / sizeof(int32_t) * kBlock, "");
+
 // `Code`: how programs are kept. Load() starts to bring one to the core and Take() has it there; Run() runs a section,
 // with a barrier of all pipes at its end but for a body whose program Carries() flags from iteration to iteration.
 template <typename Code>
@@ -15,7 +20,15 @@ class Machine {
   __aicore__ inline void Run(GM_ADDR plan, GM_ADDR call, GM_ADDR* tensors) {
     plan_ = plan;
     ReadPlan(call, tensors);
-    for (int32_t i = 0; i < items_; ++i) RunItem(first_item_ + i);
+    for (;;) {
+      for (int32_t i = 0; i < items_; ++i) RunItem(first_item_ + i);
+      if (!synced_) return;
+      Meet();
+      launch_ += sizeof(hj_npu_launch);
+      Fetch(kLaunchAt, launch_, sizeof(hj_npu_launch));
+      AwaitFrame();
+      ReadLaunch();
+    }
   }
 
  private:
@@ -25,7 +38,8 @@ class Machine {
     AwaitFrame();
     const uint32_t launch = static_cast<uint32_t>(HAJAX_FIELD(kCallAt, hj_npu_call, launch));
     const uint32_t launches = static_cast<uint32_t>(HAJAX_FIELD(kPlanAt, hj_npu_plan, launch_offset));
-    Fetch(kLaunchAt, plan_ + launches + launch * sizeof(hj_npu_launch), sizeof(hj_npu_launch));
+    launch_ = plan_ + launches + launch * sizeof(hj_npu_launch);
+    Fetch(kLaunchAt, launch_, sizeof(hj_npu_launch));
     c_.chunk = Unsigned(HAJAX_FIELD(kPlanAt, hj_npu_plan, chunk));
     c_.key_heads = Unsigned(HAJAX_FIELD(kPlanAt, hj_npu_plan, key_heads));
     c_.value_heads = Unsigned(HAJAX_FIELD(kPlanAt, hj_npu_plan, value_heads));
@@ -42,13 +56,29 @@ class Machine {
     c_.slots = c_.gates / c_.chunk;
     c_.scale = HAJAX_FIELD(kCallAt, hj_npu_call, scale);
     sequences_ = call + HAJAX_FIELD(kCallAt, hj_npu_call, sequence_offset);
+    meeting_ = tensors[kTensor_workspace] + HAJAX_FIELD(kCallAt, hj_npu_call, meeting_offset);
     for (uint32_t i = 0; i < kTensors; ++i) c_.tensor[i] = tensors[i];
     AwaitFrame();
+    ReadLaunch();
+  }
+
+  __aicore__ inline void ReadLaunch() {
     const auto core = static_cast<uint32_t>(AscendC::GetBlockIdx());
     constexpr auto kShares = kLaunchAt + static_cast<uint32_t>(__builtin_offsetof(hj_npu_launch, core_items));
     first_item_ = HAJAX_FIELD(kLaunchAt, hj_npu_launch, first_item);
     for (uint32_t i = 0; i < core; ++i) first_item_ += Field<int32_t>(kShares + i * 4);
     items_ = Field<int32_t>(kShares + core * 4);
+    synced_ = HAJAX_FIELD(kLaunchAt, hj_npu_launch, sync_after) != 0;
+  }
+
+  // All cores of the launch have come, and what they wrote to GM is there. Takes the place of masks and scalars.
+  __aicore__ inline void Meet() {
+    AscendC::TPipe pipe;  // SyncAll asks it for its flags' numbers; between programs all of them are free
+    GlobalTensor<int32_t> shared;
+    shared.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(meeting_), HJ_MEETING_BYTES / sizeof(int32_t));
+    AscendC::SyncAll(shared, InUb<int32_t>(kMeetAt));
+    ReleaseFrame();
+    program_ = -1;
   }
 
   __aicore__ inline void RunItem(int32_t item) {
@@ -67,6 +97,7 @@ class Machine {
       code_.Take(plan_, c_);
       core_.mask = HJ_MASKS;
       program_ = program;
+      prepared_ = -1;
     }
 
     const uint32_t tokens = Unsigned(HAJAX_FIELD(kSequenceAt, hj_npu_sequence, tokens));
@@ -124,11 +155,14 @@ class Machine {
   Context& c_ = core_.context;
   Code code_;
   GM_ADDR plan_ = nullptr;
+  GM_ADDR launch_ = nullptr;
+  GM_ADDR meeting_ = nullptr;
   GM_ADDR sequences_ = nullptr;
   uint32_t item_offset_ = 0;
   uint32_t program_offset_ = 0;
   int32_t first_item_ = 0;
   int32_t items_ = 0;
+  bool synced_ = false;      // another launch follows this one
   int32_t program_ = -1;     // that the code has taken
   int32_t prepared_ = -1;    // whose setup ran last
   uint32_t all_chunks_ = 0;  // of the sequence

@@ -40,7 +40,7 @@ def rows(tensor, layout=0, state=0, itemsize=0):
 
 @functools.cache
 def sound():
-    """A plan of two programs and three launches that runs, and its arrays."""
+    """A plan of three programs and three launches, two of them synced, that runs, and its arrays."""
     ready = {name: flag(name, 1) for name in abi.names("flags")}
     place = alternating(FREE)
     setup = [
@@ -77,9 +77,11 @@ def sound():
         step("workspace_to_ub", dst=FREE, src0=0, size=2, p=(0, 0)),
         step("workspace_to_l1", dst=0, src0=2 * 32, size=2, p=(0, 0)),
     ]
-    items = [(0, 0, 0, 0, 0, -1), (0, 0, 1, 0, 0, -1), (1, 0, 0, 0, 0, -1), (1, 0, 1, 0, 0, 3)]
-    made = plan([first, program((), load, columns=16)], chunk=16, **SHAPE, items=items, slot_bytes=128,
-                launches=[(0, (1, 1)), (2, (2,))])  # fmt: skip
+    # The chunk before, and what lies further on for further columns.
+    later = [step("workspace_to_ub", dst=FREE, src0=32, size=2, p=(0, 0, 1, 0, 1, 0))]
+    items = [(0, 0, 0, 0, 0, -1), (0, 0, 1, 0, 0, -1), (1, 0, 0, 0, 0, -1), (1, 0, 1, 0, 0, 3), (2, 0, 1, 16, 1, -1)]
+    made = plan([first, program((), load, columns=16), program((), later, columns=16)], chunk=16, **SHAPE, items=items,
+                slot_bytes=128, launches=[(0, (1, 1)), (2, (1, 1), 1), (4, (0, 1))])  # fmt: skip
     return made, steps.call(TOKENS, **SHAPE)
 
 
@@ -130,7 +132,7 @@ def test_the_sound_plan_runs_and_has_a_step_of_every_kind():
     assert kinds <= used and len(used) > len(kinds)
 
 
-@pytest.mark.parametrize("part", ["plan", "launches", "items", "programs", "steps of 0", "steps of 1"])
+@pytest.mark.parametrize("part", ["plan", "launches", "items", "programs", "steps of 0", "steps of 1", "steps of 2"])
 def test_a_changed_byte_is_refused_or_stays_within_bounds(part):
     start, end = offsets()[part]
     random = np.random.default_rng(len(part))
@@ -192,7 +194,7 @@ def changed_header(**fields):
     ({"sequences": 2}, r"bad_call: call: batch times sequences: expected 2 as the plan says, got 1"),
     ({"launches": 0}, r"plan: launches: expected 1\.\.2147483647, got 0"),
     ({"item_offset": 100}, r"plan: item_offset: expected a multiple of 32, got 100"),
-    ({"program_offset": 1 << 30}, r"plan: program_offset: expected room for 2 times 480 bytes within"),
+    ({"program_offset": 1 << 30}, r"plan: program_offset: expected room for 3 times 480 bytes within"),
     ({"constant_bytes": 32}, r"plan: constant_bytes: expected at least 8192, got 32"),
     ({"workspace_slot_bytes": -32}, r"plan: workspace_slot_bytes: expected 0 or a multiple of 32, got -32"),
 ])  # fmt: skip
@@ -265,6 +267,7 @@ def test_a_field_of_an_item_is_named(item, message):
     ((0, (1,) * 11), r"launches\[0\]\.cores: expected 1\.\.10, got 11"),
     ((0, (1, 1)), r"launches\[0\]\.core_items\[1\]: expected 0\.\.0, got 1"),
     ((1, (0,)), r"launches\[0\]\.first_item: expected 0\.\.0, got 1"),
+    ((0, (1,), 1), r"launches\[0\]\.sync_after: expected 0, as no launch follows, got 1"),
 ])  # fmt: skip
 def test_a_field_of_a_launch_is_named(launch, message):
     what, text = outcome(plan([program((), [sync()], columns=16)], **SHAPE, items=[(0, 0, 0, 0, 0, -1)], launches=[launch]))

@@ -70,6 +70,9 @@ def _moves():
     yield Step("workspace_to_l1", o("l1", 64), size=7, constant=2, p=p(0, 1))
     yield Step("workspace_to_ub", o("f32", 64), size=7, constant=2, p=p(0, 1))
     yield Step("workspace_from_ub", src0=o("f32", 64), size=7, constant=2, p=p(0, 1))
+    yield Step("workspace_to_l1", o("l1", 64), size=7, constant=2, p=p(0, 1, 2, 0, 3))
+    yield Step("workspace_to_ub", o("f32", 64), size=7, constant=2, p=p(0, 0, 1, 0, 5))
+    yield Step("workspace_from_ub", src0=o("f32", 64), size=7, constant=2, p=p(0, 1, 0, 0, 4))
     for name, to in (("load_a", "l0a"), ("load_b", "l0b")):
         for turns in (0, 1, 2, 3):
             yield Step(name, o(to, 512), o("l1", 1024), count=3, size=4, p=p(2, 9, 0, 5, turns))
@@ -256,12 +259,14 @@ def _others(step, memory, after, gm, spot, written):
         case "constant_to_l1" | "constant_to_ub":
             _copy(after, step.dst, 0, "c", 32 * step.constant, 32 * step.size, {"c": gm.constants})
         case "workspace_to_l1" | "workspace_to_ub":
-            slot = gm.tensors["workspace"][spot.head + f[1], spot.sequence.gate // CHUNK + spot.chunk]
-            _copy(after, step.dst, 0, "w", 32 * step.constant, 32 * step.size, {"w": slot})
+            slot = gm.tensors["workspace"][spot.head + f[1], spot.sequence.gate // CHUNK + spot.chunk - f[2] - 256 * f[3]]
+            start = 32 * (step.constant + (f[4] + 256 * f[5]) * (spot.column // 16))
+            _copy(after, step.dst, 0, "w", start, 32 * step.size, {"w": slot})
         case "workspace_from_ub":
             slot = written["workspace"][spot.head + f[1], spot.sequence.gate // CHUNK + spot.chunk]
+            start = 32 * (step.constant + (f[4] + 256 * f[5]) * (spot.column // 16))
             for i in range(32 * step.size):
-                slot[32 * step.constant + i] = memory[step.src0.buffer][step.src0.offset + i]
+                slot[start + i] = memory[step.src0.buffer][step.src0.offset + i]
         case "l1_to_ub" | "ub_to_l1":
             for i in range(step.count):
                 source = step.src0.offset + i * 32 * (step.size + f[0] + 256 * f[1])

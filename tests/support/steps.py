@@ -94,7 +94,7 @@ def _program_struct(one, offset):
 
 def plan(programs, *, chunk=16, key_heads=1, value_heads=1, key_dim=16, value_dim=16, sequences=1, items=None, launches=None,
          constants=b"", slot_bytes=0, output="float16", decay="scalar", strengths=1, target="ascend310p1"):  # fmt: skip
-    """The bytes of a plan. items: tuples in hj_npu_item's order; launches: (first item, items of each core)."""
+    """The bytes of a plan. items: tuples in hj_npu_item's order; launches: (first item, items of each core[, 1: synced])."""
     items = items or [(0, 0, 0, 0, 0, -1)]
     launches = launches or [(0, (len(items),))]
     made = ffi().new("hj_npu_plan *")
@@ -107,8 +107,9 @@ def plan(programs, *, chunk=16, key_heads=1, value_heads=1, key_dim=16, value_di
         return at
 
     launch_bytes = b""
-    for first, cores in launches:
-        launch = ffi().new("hj_npu_launch *", {"cores": len(cores), "first_item": first, "core_items": list(cores)})
+    for first, cores, *synced in launches:
+        fields = {"cores": len(cores), "first_item": first, "core_items": list(cores), "sync_after": sum(synced)}
+        launch = ffi().new("hj_npu_launch *", fields)
         launch_bytes += bytes(ffi().buffer(launch))
     made.launch_offset = add(launch_bytes)
     item_bytes = b""

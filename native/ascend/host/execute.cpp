@@ -98,8 +98,24 @@ Sizes sizes_of(const PlanView& view, const hj_delta_call& call) {
           int64_t{p.value_heads} * p.key_dim * p.value_dim * static_cast<int64_t>(sizeof(float))};
 }
 
-// An hj_npu_call a launch, then the one table of sequences.
+// The workspace: slots, then for each launch that is synced where its cores meet, zeroed, as they count there.
+struct Workspace {
+  int64_t slots;     // bytes
+  int64_t meetings;  // bytes
+};
+
+Workspace workspace_of(const PlanView& view, const Sequences& sequences) {
+  const int64_t slots = view.plan.value_heads * (sequences.gates / view.plan.chunk);
+  int64_t meetings = 0;
+  for (const hj_npu_launch& launch : view.launches) {
+    if (launch.sync_after != 0) meetings = static_cast<int64_t>(view.launches.size()) * HJ_MEETING_BYTES;
+  }
+  return {slots * view.plan.workspace_slot_bytes, meetings};
+}
+
+// An hj_npu_call a launch, then the one table of sequences. A launch that follows another needs none and has one.
 std::vector<uint8_t> call_bytes(const PlanView& view, const hj_delta_call& call, const Sequences& sequences) {
+  const int64_t meetings = workspace_of(view, sequences).slots;
   const size_t launches = view.launches.size();
   const size_t table = launches * sizeof(hj_npu_call);
   std::vector<uint8_t> bytes(table + sequences.rows.size() * sizeof(hj_npu_sequence));
@@ -109,6 +125,7 @@ std::vector<uint8_t> call_bytes(const PlanView& view, const hj_delta_call& call,
     one.gates = sequences.gates;
     one.launch = static_cast<int32_t>(i);
     one.scale = call.scale;
+    one.meeting_offset = meetings + static_cast<int64_t>(i) * HJ_MEETING_BYTES;
     memcpy(bytes.data() + i * sizeof one, &one, sizeof one);
   }
   memcpy(bytes.data() + table, sequences.rows.data(), sequences.rows.size() * sizeof(hj_npu_sequence));
@@ -117,12 +134,13 @@ std::vector<uint8_t> call_bytes(const PlanView& view, const hj_delta_call& call,
 
 Failure upload(const PlanView& view, const hj_delta_call& call, const Sequences& sequences, const Gates& gates,
                const Sizes& sizes, Arrays* arrays) {
-  const std::vector<uint8_t> calls = call_bytes(view, call, sequences);
   const hj_npu_plan& p = view.plan;
   const int64_t slots = p.value_heads * (sequences.gates / p.chunk);
   if (p.workspace_slot_bytes > 0 && slots > INT64_MAX / 2 / p.workspace_slot_bytes) {
     return bad_call("tokens", "a workspace that fits 62 bits", "more");
   }
+  const Workspace workspace = workspace_of(view, sequences);
+  const std::vector<uint8_t> calls = call_bytes(view, call, sequences);
   for (const auto& fill : {
            arrays->plan.fill_from(view.bytes, p.header.total_bytes),
            arrays->call.fill_from(calls.data(), static_cast<int64_t>(calls.size())),
@@ -135,10 +153,11 @@ Failure upload(const PlanView& view, const hj_delta_call& call, const Sequences&
            arrays->state_in.fill_from(call.state_in, p.sequences * sizes.state),
            arrays->output.allocate(sizes.output),
            arrays->state_out.allocate(p.sequences * sizes.state),
-           arrays->workspace.allocate(slots * p.workspace_slot_bytes),
+           arrays->workspace.allocate(workspace.slots + workspace.meetings),
        }) {
     if (fill.failed()) return fill;
   }
+  if (Failure f = arrays->workspace.zero(workspace.slots, workspace.meetings); f.failed()) return f;
   // Tokens before a row's first sequence and behind its last.
   for (int64_t b = 0; b < call.batch; ++b) {
     const int32_t* bounds = call.bounds + b * (call.sequences + 1);
@@ -158,6 +177,7 @@ Failure launch_all(const PlanView& view, const Kernel& kernel, const Arrays& arr
   // With one strength it erases, too.
   void* erase = view.plan.header.strengths == 2 ? arrays.erase.address() : arrays.beta.address();
   for (size_t i = 0; i < view.launches.size(); ++i) {
+    if (view.follows(i)) continue;
     const KernelArguments arguments = {
         arrays.plan.address(),      arrays.call.at(static_cast<int64_t>(i * sizeof(hj_npu_call))),
         arrays.query.address(),     arrays.key.address(),
@@ -187,12 +207,13 @@ Failure download(const hj_delta_call& call, const Sequences& sequences, const Si
 }
 
 void count(const PlanView& view, const Sequences& sequences, Done* done) {
-  for (const hj_npu_launch& launch : view.launches) {
-    ++done->launches;
+  for (size_t i = 0; i < view.launches.size(); ++i) {
+    const hj_npu_launch& launch = view.launches[i];
+    if (!view.follows(i)) ++done->launches;
     if (launch.cores > done->cores) done->cores = launch.cores;
     int64_t item = launch.first_item;
     for (int32_t core = 0; core < launch.cores; ++core) {
-      for (int32_t i = 0; i < launch.core_items[core]; ++i, ++item) {
+      for (int32_t n = 0; n < launch.core_items[core]; ++n, ++item) {
         const hj_npu_item& one = view.items[static_cast<size_t>(item)];
         const int64_t tokens = sequences.rows[static_cast<size_t>(one.sequence)].tokens;
         const int64_t chunks = (tokens + view.plan.chunk - 1) / view.plan.chunk - one.first_chunk;

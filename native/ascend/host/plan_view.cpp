@@ -146,7 +146,7 @@ Failure check_launch(const PlanView& view, const Chip& chip, const std::string& 
   const int64_t most = chip.ai_cores < kMostCores ? chip.ai_cores : kMostCores;
   for (const Failure& f : {in_range(name + "cores", launch.cores, 1, most),
                            in_range(name + "first_item", launch.first_item, 0, view.plan.items - 1),
-                           in_range(name + "sync_after", launch.sync_after, 0, 0)}) {
+                           in_range(name + "sync_after", launch.sync_after, 0, 1)}) {
     if (f.failed()) return f;
   }
   int64_t room = view.plan.items - launch.first_item;
@@ -159,14 +159,30 @@ Failure check_launch(const PlanView& view, const Chip& chip, const std::string& 
   return {};
 }
 
-Failure check_item(const PlanView& view, const std::string& name, const hj_npu_item& item) {
+// Of launches that are sound by themselves: what one needs of the next when both are one kernel.
+Failure check_synced(const PlanView& view, size_t number, const std::string& name) {
+  const hj_npu_launch& launch = view.launches[number];
+  if (launch.sync_after == 0) return {};
+  if (number + 1 == view.launches.size()) {
+    return bad_plan(name + "sync_after", "0, as no launch follows", launch.sync_after);
+  }
+  const hj_npu_launch& next = view.launches[number + 1];
+  if (next.cores == launch.cores) return {};
+  return bad_plan(name + "cores", std::to_string(next.cores) + ", as the launch that follows in the same kernel has",
+                  launch.cores);
+}
+
+// `back`: how many chunks before the item's first one its program's steps may read.
+Failure check_item(const PlanView& view, const std::string& name, const hj_npu_item& item,
+                   const std::vector<int64_t>& back) {
   const hj_npu_plan& p = view.plan;
   if (Failure f = in_range(name + "program", item.program, 0, p.programs - 1); f.failed()) return f;
   const hj_npu_program& program = view.programs[static_cast<size_t>(item.program)];
   for (const Failure& f : {in_range(name + "sequence", item.sequence, 0, p.sequences - 1),
                            in_range(name + "head", item.head, 0, p.value_heads - program.heads),
                            in_range(name + "column", item.column, 0, p.value_dim - program.columns),
-                           in_range(name + "first_chunk", item.first_chunk, 0, INT32_MAX)}) {
+                           in_range(name + "first_chunk", item.first_chunk, back[static_cast<size_t>(item.program)],
+                                    INT32_MAX)}) {
     if (f.failed()) return f;
   }
   if (item.column % kSide != 0) return bad_plan(name + "column", "a multiple of 16", item.column);
@@ -234,11 +250,16 @@ Failure read_plan(const void* bytes, int64_t count, const Chip& chip, PlanView* 
   for (size_t i = 0; i < view->programs.size(); ++i) {
     if (Failure f = check_program(*view, chip, name("programs", i), view->programs[i]); f.failed()) return f;
   }
+  std::vector<int64_t> back;
+  for (const hj_npu_program& program : view->programs) back.push_back(chunks_back(*view, program));
   for (size_t i = 0; i < view->items.size(); ++i) {
-    if (Failure f = check_item(*view, name("items", i), view->items[i]); f.failed()) return f;
+    if (Failure f = check_item(*view, name("items", i), view->items[i], back); f.failed()) return f;
   }
   for (size_t i = 0; i < view->launches.size(); ++i) {
     if (Failure f = check_launch(*view, chip, name("launches", i), view->launches[i]); f.failed()) return f;
+  }
+  for (size_t i = 0; i < view->launches.size(); ++i) {
+    if (Failure f = check_synced(*view, i, name("launches", i)); f.failed()) return f;
   }
   return check_sum(*view);
 }

@@ -31,6 +31,8 @@ struct PlanView {
   std::vector<hj_npu_program> programs;
 
   bool per_channel() const { return plan.header.decay == kDecay_per_channel; }
+  // Whether the launch goes on in the kernel of the one before it.
+  bool follows(size_t launch) const { return launch > 0 && launches[launch - 1].sync_after != 0; }
   int64_t output_bytes() const { return plan.output_dtype == kDtype_float32 ? 4 : 2; }
 };
 

@@ -194,6 +194,12 @@ class StepCheck {
     if (Failure f = in_range("offset + size", at + s_.size, 1, plan_.workspace_slot_bytes / kBlock); f.failed()) {
       return f;
     }
+    if (out && wide(s_, 2) != 0) return bad("p[2] | p[3] << 8 (chunks back)", "0, as it writes", wide(s_, 2));
+    const int64_t columns = (plan_.value_dim - program_.columns) / kSide;
+    const int64_t room = plan_.workspace_slot_bytes / kBlock - at - s_.size;
+    if (columns * wide(s_, 4) > room) {
+      return bad("p[4] | p[5] << 8 (for 16 columns)", range_text(0, room / columns), wide(s_, 4));
+    }
     if (out) return place("src0", kSpace_UB, s_.src0, s_.size * kBlock);
     const Space space = s_.opcode == kOp_workspace_to_l1 ? kSpace_L1 : kSpace_UB;
     return place("dst", space, s_.dst, s_.size * kBlock);
@@ -350,6 +356,18 @@ Failure check_steps(const PlanView& view, const Chip& chip, const hj_npu_program
     }
   }
   return check_flags(view, program, name);
+}
+
+int64_t chunks_back(const PlanView& view, const hj_npu_program& program) {
+  const int64_t steps = int64_t{program.setup} + program.body + program.finish;
+  int64_t most = 0;
+  for (int64_t i = 0; i < steps; ++i) {
+    const hj_step step = step_of(view, program, i);
+    if (step.opcode == kOp_workspace_to_l1 || step.opcode == kOp_workspace_to_ub) {
+      most = std::max<int64_t>(most, wide(step, 2));
+    }
+  }
+  return most;
 }
 
 }  // namespace hajax::ascend::host
