@@ -35,6 +35,7 @@ from hajax.lowering.per_channel_rows import (
     place_block_rows,
     place_desk,
     place_level_rows,
+    tile_of,
 )
 from hajax.lowering.per_channel_scores import (
     ScoreTiles,
@@ -118,7 +119,7 @@ def build(
     desk = place_desk(asm, side_by_side)
     pieces = _state_pieces(asm, side_by_side)
     for head, state in enumerate(states):
-        _load_state(asm, fractals, desk.tile, state, head, state_scale, pieces)
+        _load_state(asm, fractals, desk, state, head, state_scale, pieces)
 
     asm.section = "body"  # the state of chunk c before the map of chunk c + 1, that before the loads of chunk c + 2
     tiles = place_tiles(asm, side_by_side)
@@ -142,7 +143,7 @@ def build(
 
     asm.section = "finish"
     for head, state in enumerate(states):
-        _store_state(asm, fractals, desk.tile, state, head, state_scale, pieces)
+        _store_state(asm, fractals, desk, state, head, state_scale, pieces)
     return asm.program()
 
 
@@ -162,8 +163,8 @@ def _map(
     """Rows and scores of a head. What whole blocks' factors take on the cube lies between halvings for the vector unit."""
 
     def halving(half: int) -> None:
-        lower_exponents(asm, desk, gates.decays[head], fractals.levels[half])
-        lower_level_rows(asm, fractals, desk, level, half)
+        exponents = lower_exponents(asm, desk, gates.decays[head], fractals.levels[half])
+        lower_level_rows(asm, fractals, desk, exponents, level, half)
         lower_inside(asm, tiles, level, inputs, half, head)
         pick(half)
 
@@ -172,8 +173,8 @@ def _map(
             pick_halving(asm, fractals, tiles, half, state_scale)
 
     factors = lower_block_factors(asm, fractals, gates, desk.rows, head)
-    lower_exponents(asm, desk, gates.decays[head], fractals.suffix)
-    lower_suffix_rows(asm, fractals, desk, inputs, gates.strengths, blocks, reads, head)
+    exponents = lower_exponents(asm, desk, gates.decays[head], fractals.suffix)
+    lower_suffix_rows(asm, fractals, desk, exponents, inputs, gates.strengths, blocks, reads, head)
     lower_rows(asm, fractals, desk, inputs, head)
     if tiles.picked is not None:
         gates.zeros.to_ub(asm, "picked scores", picked_bytes(asm), tiles.picked)
@@ -181,8 +182,8 @@ def _map(
     pick(0)
     halving(8)
     halving(2)
-    lower_exponents(asm, desk, gates.decays[head], fractals.prefix)
-    lower_prefix_rows(asm, fractals, desk, blocks, reads)
+    exponents = lower_exponents(asm, desk, gates.decays[head], fractals.prefix)
+    lower_prefix_rows(asm, fractals, desk, exponents, blocks, reads)
     near = lower_middle_rows(asm, fractals, desk, factors, blocks, reads)
     lower_near_blocks(asm, tiles, near, blocks, head)
     halving(1)
@@ -233,7 +234,7 @@ def _state_pieces(asm: Assembler, side_by_side: bool) -> Pieces:
 
 
 def _load_state(
-    asm: Assembler, fractals: Fractals, tile: Operand, state: Parts, head: int, state_scale: float, pieces: Pieces
+    asm: Assembler, fractals: Fractals, desk: Desk, state: Parts, head: int, state_scale: float, pieces: Pieces
 ) -> None:
     """Setup: a head's state from GM, split, to L1 as [key block][value block]."""
     keys, values = asm.dims.keys, asm.dims.values
@@ -243,6 +244,7 @@ def _load_state(
     if state_scale != 1:
         vector(asm, "muls32", staged, staged, repeats=count * 4, scalar=asm.scalar(state_scale), label="state in")
     for first, height in pieces:
+        tile = tile_of(asm, desk, height * values)
         for column in range(values):
             target, source = at(tile, column * FULL), at(staged, (column * keys + first) * FULL)
             asm.emit("ub_to_c32", target, source, count=height, size=1, p=(0, values - 1), label="state in")
@@ -391,13 +393,14 @@ def _update(
 
 
 def _store_state(
-    asm: Assembler, fractals: Fractals, tile: Operand, state: Parts, head: int, state_scale: float, pieces: Pieces
+    asm: Assembler, fractals: Fractals, desk: Desk, state: Parts, head: int, state_scale: float, pieces: Pieces
 ) -> None:
     """Finish: minus the identity times both parts, times minus one over the scale, to GM."""
     keys, values = asm.dims.keys, asm.dims.values
     count = keys * values
     staged = None
     for first, height in pieces:
+        tile = tile_of(asm, desk, height * values)
         for start in range(0, height * values, 32):
             size = min(32, height * values - start)
             source = state.from_fractal(first * values + start)

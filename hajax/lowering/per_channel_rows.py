@@ -18,12 +18,15 @@ from hajax.plans.program import MAP, Operand
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """Buffers that the rows of one kind after the other, of one head after the other, use: they bound what is alive at once."""
+    """Buffers that the rows of one kind after the other, of one head after the other, use: they bound what is alive at once.
+
+    Those in L0C are None where it is small: then tiles come and go, and the search for an order has more to choose from.
+    """
 
     rows: Operand  # in UB, fp32: minus keys, then scaled queries, [row block][key block]
     scaled: Operand  # in UB: the rows at work
-    exponents: Operand  # in L0C
-    tile: Operand  # in L0C: the rows at work
+    exponents: Operand | None  # in L0C
+    tile: Operand | None  # in L0C: the rows at work
     groups: tuple[tuple[int, ...], ...]  # of kinds of rows (keys, queries) that are in the tile together, one group after another
 
 
@@ -31,11 +34,17 @@ def place_desk(asm: Assembler, side_by_side: bool) -> Desk:
     """The buffers. For one head they are kept, so that what comes and goes beside them has one room of its own."""
     count, kept = asm.dims.rows * asm.dims.keys, asm.dims.heads == 1
     rows, scaled = (asm.buffer(f"{name}:UB", "UB", 2 * count * FULL, kept=kept) for name in ("rows", "scaled rows"))
-    sizes = (count, 2 * count if side_by_side else max(count, asm.dims.values))
+    if not side_by_side:
+        return Desk(rows, scaled, None, None, ((0,), (1,)))
     exponents, tile = (
-        asm.buffer(name, "L0C", size * FULL, kept=kept) for name, size in zip(("exponents", "scaled rows"), sizes, strict=True)
+        asm.buffer(name, "L0C", size * FULL, kept=kept) for name, size in (("exponents", count), ("scaled rows", 2 * count))
     )
-    return Desk(rows, scaled, exponents, tile, ((0, 1),) if side_by_side else ((0,), (1,)))
+    return Desk(rows, scaled, exponents, tile, ((0, 1),))
+
+
+def tile_of(asm: Assembler, desk: Desk, fractals: int) -> Operand:
+    """Room in L0C for so many fractals of rows at work."""
+    return asm.buffer("scaled rows", "L0C", fractals * FULL) if desk.tile is None else desk.tile
 
 
 def _source(asm: Assembler, tiles: tuple[Operand, ...], head: int, label: str) -> Operand:
@@ -45,12 +54,15 @@ def _source(asm: Assembler, tiles: tuple[Operand, ...], head: int, label: str) -
     return load(asm, "B", tile, count=rows, size=keys, inner=rows, group=1, flags=TRANSPOSE, label=label)
 
 
-def lower_exponents(asm: Assembler, desk: Desk, decays: Parts, left: Operand) -> None:
-    """Map steps: a 0/1 matrix times a head's decays."""
+def lower_exponents(asm: Assembler, desk: Desk, decays: Parts, left: Operand) -> Operand:
+    """Map steps: a 0/1 matrix times a head's decays, in L0C."""
     asm.stage = MAP
     rows, keys = asm.dims.rows, asm.dims.keys
     right = load_parts(asm, "B", decays, count=rows, size=keys, inner=rows, group=1, flags=TRANSPOSE, label="decays")
-    multiply(asm, desk.exponents, left, right, n=rows * keys, overwrite=True, label="exponents")
+    count = rows * keys
+    tile = asm.buffer("exponents", "L0C", count * FULL) if desk.exponents is None else desk.exponents
+    multiply(asm, tile, left, right, n=count, overwrite=True, label="exponents")
+    return tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +95,29 @@ def place_block_rows(asm: Assembler) -> BlockRows:
 
 
 def lower_suffix_rows(
-    asm: Assembler, fractals: Fractals, desk: Desk, inputs: Inputs, strengths: Parts, blocks: BlockRows, reads: Reads, head: int
+    asm: Assembler,
+    fractals: Fractals,
+    desk: Desk,
+    exponents: Operand,
+    inputs: Inputs,
+    strengths: Parts,
+    blocks: BlockRows,
+    reads: Reads,
+    head: int,
 ) -> None:
     """Map steps: strong keys to the end of their block of 16 tokens. Products make fp32 of fp16."""
     asm.stage = MAP
     rows, keys, count = asm.dims.rows, asm.dims.keys, asm.dims.rows * asm.dims.keys
     source = _source(asm, inputs.keys, head, "K")
     left = load_parts(asm, "A", strengths.from_fractal(head * rows), size=rows, label="strengths")
+    tile = tile_of(asm, desk, count)
     multiply(
-        asm, desk.tile, left, source, count=rows, n=keys, move_tile=keys, move_left=1, move_right=keys, overwrite=True,
+        asm, tile, left, source, count=rows, n=keys, move_tile=keys, move_left=1, move_right=keys, overwrite=True,
         label="beta K",
     )  # fmt: skip
     strong, staged = at(desk.scaled, count * FULL), desk.scaled
-    asm.emit("c_to_ub32", strong, desk.tile, size=count, label="strong keys")
-    asm.emit("c_to_ub32", staged, desk.exponents, size=count, label="suffix")
+    asm.emit("c_to_ub32", strong, tile, size=count, label="strong keys")
+    asm.emit("c_to_ub32", staged, exponents, size=count, label="suffix")
     vector(asm, "exp32", staged, staged, repeats=4 * count, label="suffix")
     vector(asm, "mul32", staged, staged, strong, repeats=4 * count, label="suffix rows")
     size = keys * FRACTAL
@@ -105,8 +126,9 @@ def lower_suffix_rows(
         Write(blocks.second, size, source=size, start=5 * size),
         _column(asm, reads.end, 3, rows, 3),
     )
-    asm.emit("ub_to_c32", desk.tile, staged, size=count, label="suffix rows")
-    split_tile(asm, fractals.negative, desk.tile, count, places, blocks.suffix.high, label="suffix rows")
+    tile = tile_of(asm, desk, count)
+    asm.emit("ub_to_c32", tile, staged, size=count, label="suffix rows")
+    split_tile(asm, fractals.negative, tile, count, places, blocks.suffix.high, label="suffix rows")
 
 
 def lower_rows(asm: Assembler, fractals: Fractals, desk: Desk, inputs: Inputs, head: int) -> None:
@@ -115,19 +137,22 @@ def lower_rows(asm: Assembler, fractals: Fractals, desk: Desk, inputs: Inputs, h
     count = asm.dims.rows * asm.dims.keys
     kinds = ((inputs.keys, "K", fractals.left_keys, "minus K"), (inputs.queries, "Q", fractals.scale, "scale Q"))
     for group in desk.groups:
+        tile = tile_of(asm, desk, len(group) * count)
         for number, kind in enumerate(group):
             tiles, name, left, label = kinds[kind]
             source = _source(asm, tiles, head, name)
-            multiply(asm, at(desk.tile, number * count * FULL), left, source, n=count, overwrite=True, label=label)
-        asm.emit("c_to_ub32", at(desk.rows, group[0] * count * FULL), desk.tile, size=len(group) * count, label="rows")
+            multiply(asm, at(tile, number * count * FULL), left, source, n=count, overwrite=True, label=label)
+        asm.emit("c_to_ub32", at(desk.rows, group[0] * count * FULL), tile, size=len(group) * count, label="rows")
 
 
-def lower_prefix_rows(asm: Assembler, fractals: Fractals, desk: Desk, blocks: BlockRows, reads: Reads) -> None:
+def lower_prefix_rows(
+    asm: Assembler, fractals: Fractals, desk: Desk, exponents: Operand, blocks: BlockRows, reads: Reads
+) -> None:
     """Map steps: keys and queries from the start of their block of 16 tokens."""
     asm.stage = MAP
     rows, keys, count = asm.dims.rows, asm.dims.keys, asm.dims.rows * asm.dims.keys
     staged = desk.scaled
-    asm.emit("c_to_ub32", staged, desk.exponents, size=count, label="prefix")
+    asm.emit("c_to_ub32", staged, exponents, size=count, label="prefix")
     vector(asm, "exp32", staged, staged, repeats=4 * count, label="prefix")
     query = at(desk.rows, count * FULL)
     vector(asm, "mul32", at(staged, count * FULL), staged, query, repeats=4 * count, label="prefix Q")
@@ -135,7 +160,8 @@ def lower_prefix_rows(asm: Assembler, fractals: Fractals, desk: Desk, blocks: Bl
     size, gap = keys * FRACTAL, (rows - 1) * keys * FRACTAL
     for group in desk.groups:
         first, several = group[0], len(group) > 1
-        asm.emit("ub_to_c32", desk.tile, at(staged, first * count * FULL), size=len(group) * count, label="prefix rows")
+        tile = tile_of(asm, desk, len(group) * count)
+        asm.emit("ub_to_c32", tile, at(staged, first * count * FULL), size=len(group) * count, label="prefix rows")
         own = blocks.prefix.from_fractal(first * count)
         places = (
             Write(own, len(group) * count * FRACTAL),
@@ -150,7 +176,7 @@ def lower_prefix_rows(asm: Assembler, fractals: Fractals, desk: Desk, blocks: Bl
             ),
             *(_column(asm, reads.start, number * rows, 2 * rows, kind * rows) for number, kind in enumerate(group)),
         )
-        split_tile(asm, fractals.negative, desk.tile, len(group) * count, places, own.high, label="prefix rows")
+        split_tile(asm, fractals.negative, tile, len(group) * count, places, own.high, label="prefix rows")
 
 
 def lower_middle_rows(
@@ -162,8 +188,10 @@ def lower_middle_rows(
     and the queries.
     """
     asm.stage = MAP
-    rows, keys, tile = asm.dims.rows, asm.dims.keys, desk.tile
+    rows, keys = asm.dims.rows, asm.dims.keys
     size = keys * FRACTAL
+    apart = len(desk.groups) > 1
+    tile = tile_of(asm, desk, 4 * keys)
     near = []
     right = _diagonals(asm, factors, BLOCK_0, 2, 1)
     for kind in (0, 1):
@@ -175,9 +203,9 @@ def lower_middle_rows(
         _column(asm, reads.start, 0, 2 * rows, 1),
         _column(asm, reads.start, 2, 2 * rows, rows + 1),
     )
-    apart = len(desk.groups) > 1
     if apart:
         _split_passing(asm, fractals, tile, 4 * keys, starts, blocks, "middle rows")
+        tile = tile_of(asm, desk, 2 * keys)
     behind = 0 if apart else 4  # the place of strong keys in the tile
     left = load_parts(asm, "A", blocks.suffix, count=2, size=keys, group=2 * keys, label="near rows")
     _scale(asm, at(tile, behind * keys * FULL), left, _diagonals(asm, factors, BLOCK_1, 2, 1), "middle rows")
@@ -218,11 +246,12 @@ def lower_far_rows(asm: Assembler, fractals: Fractals, desk: Desk, factors: Part
     places: list[Write] = []
     for start, height, slot in ((0, 4, UPPER), (4, 2, LOWER)):
         own = 0 if apart else start * keys  # their place in the tile
+        tile = tile_of(asm, desk, height * keys)
         left = load_parts(
             asm, "A", blocks.second.from_fractal(start * keys), count=keys, size=height, inner=keys, group=1, label="late rows"
         )
         multiply(
-            asm, at(desk.tile, own * FULL), left, _diagonals(asm, factors, slot, 1, 0), count=keys, m=height,
+            asm, at(tile, own * FULL), left, _diagonals(asm, factors, slot, 1, 0), count=keys, m=height,
             move_tile=height, move_left=height, move_right=1, overwrite=True, label="far rows",
         )  # fmt: skip
         if slot == UPPER:
@@ -230,9 +259,9 @@ def lower_far_rows(asm: Assembler, fractals: Fractals, desk: Desk, factors: Part
         else:
             places.append(Write(reads.end, pair, count=keys, source=own * FRACTAL, target_gap=pair))
         if apart:
-            _split_passing(asm, fractals, desk.tile, height * keys, (places.pop(),), blocks, "far rows")
+            _split_passing(asm, fractals, tile, height * keys, (places.pop(),), blocks, "far rows")
     if not apart:
-        _split_passing(asm, fractals, desk.tile, 6 * keys, tuple(places), blocks, "far rows")
+        _split_passing(asm, fractals, tile, 6 * keys, tuple(places), blocks, "far rows")
 
 
 def _diagonals(asm: Assembler, factors: Parts, slot: int, count: int, distance: int) -> Parts:
@@ -265,7 +294,9 @@ def place_level_rows(asm: Assembler) -> LevelRows:
     return LevelRows(rows, asm.buffer("passing level rows", "L1", 3 * count // 2 * HALF))
 
 
-def lower_level_rows(asm: Assembler, fractals: Fractals, desk: Desk, level: LevelRows, half: int) -> None:
+def lower_level_rows(
+    asm: Assembler, fractals: Fractals, desk: Desk, exponents: Operand, level: LevelRows, half: int
+) -> None:
     """Map steps: the rows of one halving. The one with halves of a token leaves the keys that it meets unscaled."""
     asm.stage = MAP
     assert half in LEVELS
@@ -276,13 +307,13 @@ def lower_level_rows(asm: Assembler, fractals: Fractals, desk: Desk, level: Leve
     if half == 1:
         # The exponents lie where packed queries come to lie, behind the packed factors, which keys are multiplied into.
         middle = at(staged, count // 2 * FULL)
-        asm.emit("c_to_ub32", middle, desk.exponents, size=count, label=name)
+        asm.emit("c_to_ub32", middle, exponents, size=count, label=name)
         second_halves(asm, "exp32", half, staged, middle, fractals=count, label=name)
         second_halves(asm, "mul32", half, middle, query, staged, packed=True, fractals=count, label=f"{name} Q")
         second_halves(asm, "mul32", half, staged, key, staged, packed=True, fractals=count, label=f"{name} K")
         groups = ((0, count, (scatter_halves(level.rows, half, 2 * count),)),)
     else:
-        asm.emit("c_to_ub32", staged, desk.exponents, size=count, label=name)
+        asm.emit("c_to_ub32", staged, exponents, size=count, label=name)
         vector(asm, "exp32", staged, staged, repeats=4 * count, label=name)
         second_halves(asm, "mul32", half, at(staged, count * FULL), query, staged, fractals=count, label=f"{name} Q")
         vector(asm, "mul32", staged, staged, key, repeats=4 * count, label=f"{name} K")
@@ -296,5 +327,6 @@ def lower_level_rows(asm: Assembler, fractals: Fractals, desk: Desk, level: Leve
             groups = ((0, count + count // 2, (scaled, scatter_halves(level.rows, half, count, start=count, source=count))),)
     for first, size, places in groups:
         passing = Write(Parts(level.passing, 0), size * FRACTAL, low=False)
-        asm.emit("ub_to_c32", desk.tile, at(staged, first * FULL), size=size, label=f"{name} rows")
-        split_tile(asm, fractals.negative, desk.tile, size, (passing, *places), level.passing, label=f"{name} rows")
+        tile = tile_of(asm, desk, size)
+        asm.emit("ub_to_c32", tile, at(staged, first * FULL), size=size, label=f"{name} rows")
+        split_tile(asm, fractals.negative, tile, size, (passing, *places), level.passing, label=f"{name} rows")

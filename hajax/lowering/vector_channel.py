@@ -21,6 +21,7 @@ from hajax.lowering.vector_channel_rows import (
     LevelRows,
     Piece,
     Reads,
+    Sources,
     load_gates,
     lower_chunk_decay,
     lower_far_level,
@@ -36,6 +37,7 @@ from hajax.lowering.vector_channel_rows import (
     place_reads,
 )
 from hajax.lowering.vector_channel_scores import (
+    Scores,
     lower_far_scores,
     lower_near_scores,
     lower_plain_scores,
@@ -45,6 +47,7 @@ from hajax.lowering.vector_channel_scores import (
 )
 from hajax.lowering.vector_state import (
     READ_KEYS,
+    Decay,
     Order,
     Read,
     Slice,
@@ -76,7 +79,7 @@ PIECE = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class Form:
     """What all steps of the state stage share."""
 
     asm: Assembler
@@ -122,13 +125,13 @@ def build(
     if kind != "map":
         behind = exchanged_bytes(asm, shared) + dims.keys * FULL if kind == "state" else 0
         state = place_state(asm, chosen.state, KEY_SCALE, order, behind)
-        form = _Form(asm, chosen, rows, system, chunk_decay, reads, state, delta)
+        form = Form(asm, chosen, rows, system, chunk_decay, reads, state, delta)
         load_state(state)
 
     asm.section = "body"  # the state of chunk c before the map of chunk c + 1, that before the loads of chunk c + 2
     asm.stage = STATE
     if form is not None:
-        _advance(form, order)
+        advance(form, order)
     if of_map is not None:
         _map(asm, of_map, rows, reads, delta)
     if kind == "map":
@@ -197,25 +200,32 @@ def _map(asm: Assembler, parts: _MapParts, rows: Rows, reads: list[Reads], delta
     for of_piece, near in zip(reads, parts.levels, strict=True):
         sources = lower_sources(asm, rows, gates, of_piece.piece)
         lower_reads(asm, fractals, sources, log_strengths, of_piece)
-        for half in FAR:
-            lower_far_scores(asm, scores, lower_far_level(asm, fractals, sources, half), half)
-        for half in NEAR:
-            lower_near_level(asm, fractals, sources, near[half], half)
-            lower_near_scores(asm, scores, near[half], rows, half)
-        lower_plain_scores(asm, scores, rows, of_piece.piece)
+        lower_levels(asm, fractals, scores, sources, near, rows)
     lower_triangles(asm, scores, strengths, parts.system)
     if delta:
         lower_inverse(asm, fractals.shared, parts.system)
 
 
-def _advance(form: _Form, order: Order) -> None:
+def lower_levels(
+    asm: Assembler, fractals: Fractals, scores: Scores, sources: Sources, near: dict[int, LevelRows], rows: Rows
+) -> None:
+    """Map steps: what a piece of the key channels adds to the scores of all halvings."""
+    for half in FAR:
+        lower_far_scores(asm, scores, lower_far_level(asm, fractals, sources, half), half)
+    for half in NEAR:
+        lower_near_level(asm, fractals, sources, near[half], half)
+        lower_near_scores(asm, scores, near[half], rows, half)
+    lower_plain_scores(asm, scores, rows, sources.piece)
+
+
+def advance(form: Form, order: Order) -> None:
     """As vector_scalar's. What the queries read and P x add up in one tile."""
     asm = form.asm
     rows, values = asm.dims.rows, asm.dims.values
     output_tile = asm.buffer("o", "L0C", rows * values * FULL)
-    query = (Read(lambda first, size: _left(form, 1, first, size), output_tile, "Q S", by_rows=True),)
+    query = (Read(lambda first, size: left_of(asm, form.reads, 1, first, size), output_tile, "Q S", by_rows=True),)
     key_read = asm.buffer("K S", "L0C", rows * values * FULL)
-    key = (Read(lambda first, size: _left(form, 0, first, size), key_read, "K S"),) if form.delta else ()
+    key = (Read(lambda first, size: left_of(asm, form.reads, 0, first, size), key_read, "K S"),) if form.delta else ()
     if order == "planned":
         read_state(form.state, (*key, *query))
     else:
@@ -226,30 +236,36 @@ def _advance(form: _Form, order: Order) -> None:
     parts = parts_in_l1(asm, "x", rows * values)
     split_tile(asm, x, parts, label="x")
     right = right_parts(asm, parts, rows, values, "x")
-    update = _written(form, right)
+    update = written(asm, form.reads, right)
 
     def output() -> None:
         if order != "planned":
             read_state(form.state, query)
-        _output(form, parts, output_tile)
+        lower_output(asm, form.system.scores(asm), parts, output_tile, form.state.scale, form.layouts.output)
+
+    finish_chunk(form.state, order, update, decay_of(form.state, form.chunk_decay), output)
+
+
+def decay_of(state: State, chunk_decay: Operand) -> Decay:
+    """Adds what e^G_C leaves of the old state."""
 
     def decay(tile: Tile, part: Slice) -> None:
-        old = Tile(at(form.state.place, part.offset), tile.rows, tile.columns, tile.layout)
-        scale_rows(asm, "mla32", tile, old, at(form.chunk_decay, part.row * FULL), label="decayed state")
+        old = Tile(at(state.place, part.offset), tile.rows, tile.columns, tile.layout)
+        scale_rows(state.asm, "mla32", tile, old, at(chunk_decay, part.row * FULL), label="decayed state")
 
-    finish_chunk(form.state, order, update, decay, output)
+    return decay
 
 
-def _left(form: _Form, kind: int, first: int, size: int) -> Matrix:
+def left_of(asm: Assembler, starts: list[Reads], kind: int, first: int, size: int) -> Matrix:
     """Some key blocks of the keys (kind 0) or queries that read the state."""
-    rows = form.asm.dims.rows
-    reads = next(r for r in form.reads if r.piece.first <= first < r.piece.first + r.piece.keys)
+    rows = asm.dims.rows
+    reads = next(r for r in starts if r.piece.first <= first < r.piece.first + r.piece.keys)
     keys = reads.piece.keys
     source = reads.start.from_fractal(kind * rows * keys + first - reads.piece.first)
-    return load_parts(form.asm, "A", source, count=rows, size=size, group=keys, label="KQ"[kind])
+    return load_parts(asm, "A", source, count=rows, size=size, group=keys, label="KQ"[kind])
 
 
-def _correct(form: _Form, key_read: Operand) -> Tile:
+def _correct(form: Form, key_read: Operand) -> Tile:
     """x = A (V - (K o e^G) S)."""
     asm = form.asm
     residual = fetch(asm, key_read, asm.dims.rows, asm.dims.values, form.layouts.residual, label="K S")
@@ -262,7 +278,7 @@ def _correct(form: _Form, key_read: Operand) -> Tile:
     return corrected(asm, form.system.inverse, residual, form.layouts.x)
 
 
-def _values(form: _Form, layout: Layout) -> Operand:
+def _values(form: Form, layout: Layout) -> Operand:
     """A chunk's values from L1 to UB, when they are needed: rows take the room before."""
     asm, columns = form.asm, form.asm.dims.values
     column = asm.dims.rows * HALF
@@ -277,12 +293,11 @@ def _values(form: _Form, layout: Layout) -> Operand:
     return halves
 
 
-def _written(form: _Form, x: Parts) -> Operand:
+def written(asm: Assembler, ends: list[Reads], x: Parts) -> Operand:
     """(beta K o e^(G_C - G))^T x in L0C as column blocks."""
-    asm = form.asm
     rows, keys, values = asm.dims.rows, asm.dims.keys, asm.dims.values
     left = parts_in(asm, "end rows^T:A", "L0A", rows * keys)
-    for reads in form.reads:
+    for reads in ends:
         size, target = reads.piece.keys, left.from_fractal(reads.piece.first * rows)
         load_parts(
             asm, "A", reads.end, count=size, size=rows, inner=size, group=1, flags=TRANSPOSE, target=target, label="end rows^T"
@@ -292,12 +307,11 @@ def _written(form: _Form, x: Parts) -> Operand:
     return tile
 
 
-def _output(form: _Form, x: Parts, tile: Operand) -> None:
-    """o = scale ((Q o e^G) S + P x), to GM."""
-    asm = form.asm
+def lower_output(asm: Assembler, scores: Parts, x: Parts, tile: Operand, state_scale: float, layout: Layout = "blocked") -> None:
+    """o = scale ((Q o e^G) S + P x), to GM; the first of the two is in the tile already."""
     rows, values = asm.dims.rows, asm.dims.values
-    attend(asm, form.system.scores(asm), right_parts(asm, x, rows, values, "x"), tile, overwrite=False)
-    output = fetch(asm, tile, rows, values, form.layouts.output, by_rows=True, label="o")
-    for scalar in (asm.scalar(1 / form.state.scale), 0):
+    attend(asm, scores, right_parts(asm, x, rows, values, "x"), tile, overwrite=False)
+    output = fetch(asm, tile, rows, values, layout, by_rows=True, label="o")
+    for scalar in (asm.scalar(1 / state_scale), 0):
         vector(asm, "muls32", output.place, output.place, repeats=output.repeats, scalar=scalar, label="o")
     store_output(asm, output)

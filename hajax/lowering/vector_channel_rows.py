@@ -102,11 +102,12 @@ def place_chunk_decay(asm: Assembler) -> Operand:
     return asm.buffer("chunk decay", "UB", asm.dims.keys * FULL)
 
 
-def load_gates(asm: Assembler, gates: Gates, pieces: list[Piece]) -> None:
+def load_gates(asm: Assembler, gates: Gates, pieces: list[Piece], *, strengths: bool = True) -> None:
     """Load steps: strengths; decays, split on the way to L1, as there is no room in UB to keep them."""
     asm.stage = LOAD
     rows = asm.dims.rows
-    asm.emit("gate_to_ub", gates.raw, p=(tensor("beta"), 0), label="beta")
+    if strengths:
+        asm.emit("gate_to_ub", gates.raw, p=(tensor("beta"), 0), label="beta")
     for piece in pieces:
         count = rows * piece.keys
         staged = asm.buffer("decays:UB", "UB", count * FULL)
@@ -161,13 +162,16 @@ class Sources:
         return asm.dims.rows * self.piece.keys
 
 
-def lower_sources(asm: Assembler, rows: Rows, gates: Gates, piece: Piece) -> Sources:
-    """Map steps: keys and queries as fp32."""
+def lower_sources(asm: Assembler, rows: Rows, gates: Gates, piece: Piece, kinds: str = "KQ") -> Sources:
+    """Map steps: keys and queries as fp32, or those of one kind."""
     asm.stage = MAP
     blocks, keys = asm.dims.rows, piece.keys
     count = blocks * keys
     found = []
     for name, tile in (("K", rows.key), ("Q", rows.query)):
+        if name not in kinds:
+            found.append(Operand(""))
+            continue
         halves = asm.buffer(f"{name} halves:UB", "UB", count * HALF)
         gap = (blocks - 1) * FRACTAL
         for row in range(blocks):
@@ -237,6 +241,12 @@ def _split_rows(asm: Assembler, rows: Operand, fractals: int, places: tuple[Writ
 
 def lower_reads(asm: Assembler, fractals: Fractals, sources: Sources, log_strengths: Parts, reads: Reads) -> None:
     """Map steps: what reads the state, and what writes it: keys with their strengths."""
+    lower_end_rows(asm, fractals, sources, log_strengths, reads)
+    lower_start_rows(asm, fractals, sources, reads)
+
+
+def lower_end_rows(asm: Assembler, fractals: Fractals, sources: Sources, log_strengths: Parts, reads: Reads) -> None:
+    """Map steps: keys to the chunk's end, with their strengths."""
     asm.stage = MAP
     rows, keys, count = asm.dims.rows, sources.piece.keys, sources.count(asm)
     tile = _exponents(asm, fractals, sources, "end")
@@ -247,12 +257,19 @@ def lower_reads(asm: Assembler, fractals: Fractals, sources: Sources, log_streng
     vector(asm, "mul32", end, end, sources.key, repeats=4 * count, label="end rows")
     _split_rows(asm, end, count, (Write(reads.end, count * FRACTAL),), "end rows")
 
+
+def lower_start_rows(asm: Assembler, fractals: Fractals, sources: Sources, reads: Reads, kinds: str = "KQ") -> None:
+    """Map steps: keys and queries from the chunk's start, or those of one kind."""
+    asm.stage = MAP
+    count = sources.count(asm)
     start = _factors(asm, _exponents(asm, fractals, sources, "start"), count, "start")
-    queries = asm.buffer("start queries:UB", "UB", count * FULL)
-    vector(asm, "mul32", queries, start, sources.query, repeats=4 * count, label="start queries")
-    _split_rows(asm, queries, count, (Write(reads.start.from_fractal(count), count * FRACTAL),), "start queries")
-    vector(asm, "mul32", start, start, sources.key, repeats=4 * count, label="start keys")
-    _split_rows(asm, start, count, (Write(reads.start, count * FRACTAL),), "start keys")
+    if "Q" in kinds:
+        queries = asm.buffer("start queries:UB", "UB", count * FULL)
+        vector(asm, "mul32", queries, start, sources.query, repeats=4 * count, label="start queries")
+        _split_rows(asm, queries, count, (Write(reads.start.from_fractal(count), count * FRACTAL),), "start queries")
+    if "K" in kinds:
+        vector(asm, "mul32", start, start, sources.key, repeats=4 * count, label="start keys")
+        _split_rows(asm, start, count, (Write(reads.start, count * FRACTAL),), "start keys")
 
 
 @dataclass(frozen=True, slots=True)
