@@ -294,9 +294,7 @@ def place_level_rows(asm: Assembler) -> LevelRows:
     return LevelRows(rows, asm.buffer("passing level rows", "L1", 3 * count // 2 * HALF))
 
 
-def lower_level_rows(
-    asm: Assembler, fractals: Fractals, desk: Desk, exponents: Operand, level: LevelRows, half: int
-) -> None:
+def lower_level_rows(asm: Assembler, fractals: Fractals, desk: Desk, exponents: Operand, level: LevelRows, half: int) -> None:
     """Map steps: the rows of one halving. The one with halves of a token leaves the keys that it meets unscaled."""
     asm.stage = MAP
     assert half in LEVELS
