@@ -79,10 +79,11 @@ class _Shares:
 
 
 def l0c_bytes(dims: Dims) -> int:
-    """What tiles side by side take of L0C at their worst: those of a head's map, and of its state's read or update."""
+    """What tiles side by side take of L0C at their worst: those of the map, and beside them of a state's read or update, or of
+    a chunk's decays."""
     rows, keys, values = dims.rows, dims.keys, dims.values
-    tiles = 3 * rows * keys + 9 * rows + 2 * dims.triangle + max(2 * rows, keys) * values
-    return dims.heads * tiles * FULL
+    map_tiles = 3 * rows * keys + 9 * rows + 2 * dims.triangle
+    return dims.heads * (map_tiles + max(2 * rows * values, keys * values, rows * keys)) * FULL
 
 
 def build(
@@ -227,7 +228,7 @@ Pieces = tuple[tuple[int, int], ...]  # of a state: its first key block, and how
 
 
 def _state_pieces(asm: Assembler, side_by_side: bool) -> Pieces:
-    """As the desk's tile takes them, with all value blocks."""
+    """All of it, or as much as the rows of a chunk take."""
     keys, values = asm.dims.keys, asm.dims.values
     most = keys if side_by_side else max(1, asm.dims.rows * keys // values)
     return tuple((first, min(most, keys - first)) for first in range(0, keys, most))

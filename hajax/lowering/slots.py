@@ -13,16 +13,21 @@ from hajax.plans.program import Operand
 
 PIECE = 32 * HALF  # bytes that go from L1 to GM at a time
 FP32 = 0  # parts of a tile that is not split
+OF_STATE_COLUMNS = ("u", "h", "x")
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A tile of `rows` by `columns` blocks of 16 from byte `place` of the slot on: high part, then low part, or fp32."""
+    """A tile of `rows` by `columns` blocks of 16 from byte `place` of the slot on: high part, then low part, or fp32.
+
+    pieces: its columns are the state's, so that an item of some of them has some of it.
+    """
 
     place: int
     rows: int
     columns: int
     parts: int
+    pieces: bool
 
     @property
     def fractal(self) -> int:
@@ -41,10 +46,10 @@ class Field:
 
 
 def slot_of(tiles: Mapping[str, tuple[int, int, int]]) -> dict[str, Field]:
-    """One tile (rows, columns, parts) behind the other."""
+    """One tile (rows, columns, parts) behind the other; those named u, h and x have the state's columns."""
     fields, place = {}, 0
     for name, (rows, columns, parts) in tiles.items():
-        fields[name] = Field(place, rows, columns, parts)
+        fields[name] = Field(place, rows, columns, parts, name in OF_STATE_COLUMNS)
         place += fields[name].bytes
     return fields
 
@@ -56,22 +61,23 @@ def slot_bytes(slot: Mapping[str, Field]) -> int:
 
 def _moved(field: Field) -> tuple[int, ...]:
     """Fields of a workspace step: a piece of columns starts so much further on for each 16 columns that lie before it."""
-    stride = field.rows * field.fractal // UNIT
+    stride = field.rows * field.fractal // UNIT if field.pieces else 0
     return (0, 0, 0, 0, stride & 255, stride >> 8)
 
 
-def put_tile(asm: Assembler, tile: Tile, field: Field, label: str) -> None:
-    """fp32 of UB, blocked, to the slot; of two parts the low one stays in the tile."""
+def put_tile(asm: Assembler, tile: Tile, field: Field, label: str, first: int = 0) -> None:
+    """fp32 of UB, blocked, to the slot, from this column block of it on; of two parts the low one stays in the tile."""
     assert tile.layout == "blocked" and tile.rows == field.rows
     size = tile.rows * tile.columns * field.fractal
+    start = first * field.rows * field.fractal
     if field.parts == FP32:
-        _store(asm, tile.place, field, 0, size, label)
+        _store(asm, tile.place, field, start, size, label)
         return
     for part in range(field.parts):
         name = f"{label} {'low' if part else 'high'} out"
         staged = asm.buffer(f"{name}:UB", "UB", size)
         vector(asm, "to16", staged, tile.place, repeats=tile.repeats, strides=(4, 8, 0), label=name)
-        _store(asm, staged, field, part * field.part_bytes, size, name)
+        _store(asm, staged, field, part * field.part_bytes + start, size, name)
         if part < field.parts - 1:
             subtract(asm, tile.place, staged, tile.repeats, label=f"{label} less its high part")
 

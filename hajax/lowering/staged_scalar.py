@@ -51,7 +51,7 @@ def slot_for(full: Dims, parts: int, names: tuple[str, ...]) -> Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class _Gates:
+class StageGates:
     """What a stage that needs gates has of them. factors: None where rows have none."""
 
     asm: Assembler
@@ -67,14 +67,14 @@ class _Gates:
         return Strengths(at(self.raw, self.asm.dims.chunk * 4))
 
 
-def _place_gates(asm: Assembler, *, rows: bool) -> _Gates:
+def place_gates(asm: Assembler, *, rows: bool) -> StageGates:
     """Setup."""
     basics = gates.place_basics(asm)
     raw, diagonals = gates.place_raw(asm)
-    return _Gates(asm, basics, raw, diagonals, *((place_sums(asm), place_row_factors(asm)) if rows else (None, None)))
+    return StageGates(asm, basics, raw, diagonals, *((place_sums(asm), place_row_factors(asm)) if rows else (None, None)))
 
 
-def _factors(given: _Gates, in_l1: Operand, wanted: tuple[str, ...], read_scale: float = -1 / STATE_SCALE) -> RowFactors:
+def lower_factors(given: StageGates, in_l1: Operand, wanted: tuple[str, ...], read_scale: float = -1 / STATE_SCALE) -> RowFactors:
     """Map steps."""
     assert given.sums is not None and given.factors is not None
     lower_row_factors(
@@ -83,12 +83,12 @@ def _factors(given: _Gates, in_l1: Operand, wanted: tuple[str, ...], read_scale:
     return given.factors
 
 
-def _in_l1(given: _Gates) -> Operand:
+def lower_gates(given: StageGates) -> Operand:
     """Map steps: the gates' diagonals."""
     return gates.lower_diagonals(given.asm, given.raw, given.diagonals, given.strengths)
 
 
-def _ratios(given: _Gates, in_l1: Operand) -> Operand:
+def lower_ratios(given: StageGates, in_l1: Operand) -> Operand:
     """Map steps: decay ratios times strengths, packed triangles."""
     asm = given.asm
     right = load(asm, "B", in_l1, size=4 * asm.dims.rows, flags=TRANSPOSE, label="gate diagonals")
@@ -142,12 +142,12 @@ def _load(asm: Assembler, rows: Rows) -> None:
 def build_solve(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Program:
     """A of a chunk, to its slot."""
     asm = Assembler(dims, constants, parts)
-    given = _place_gates(asm, rows=False)
+    given = place_gates(asm, rows=False)
     system = place_system(asm)
     zero_above(asm, system)
     rows = _rows_of(asm, key=True, query=False, value=False)
     asm.section = "body"
-    ratios = _ratios(given, _in_l1(given))
+    ratios = lower_ratios(given, lower_gates(given))
     _scores(asm, rows.key, rows.key, ratios, system.triangles, "K K^T", negative=True)
     lower_inverse(asm, given.basics, system)
     put_parts(asm, system.inverse, slot["A"], dims.rows, "A")
@@ -159,11 +159,11 @@ def build_solve(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Pro
 def build_erased(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Program:
     """w and u of a chunk."""
     asm = Assembler(dims, constants, parts)
-    given = _place_gates(asm, rows=True)
+    given = place_gates(asm, rows=True)
     inverse = room_for(asm, slot["A"], "A")
     rows = _rows_of(asm, key=True, query=False, value=True)
     asm.section = "body"
-    factors = _factors(given, _in_l1(given), ("read",), -KEY_SCALE)
+    factors = lower_factors(given, lower_gates(given), ("read",), -KEY_SCALE)
     asm.stage = MAP
     erased, free = lower_erased(asm, rows, inverse, factors)
     put_tile(asm, fetch(asm, erased, dims.rows, dims.keys, "blocked", by_rows=True, label="w"), slot["w"], "w")
@@ -179,7 +179,7 @@ def build_state(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Pro
     """States, from w and u: h and x of each chunk."""
     asm = Assembler(dims, constants, parts)
     values = dims.values
-    given = _place_gates(asm, rows=True)
+    given = place_gates(asm, rows=True)
     rows = _rows_of(asm, key=True, query=False, value=False)
     erased = room_for(asm, slot["w"], "w")
     free = asm.buffer("u", "L1", dims.rows * values * slot["u"].fractal, versions=2)
@@ -192,11 +192,11 @@ def build_state(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Pro
     put_parts(asm, state.parts, slot["h"], values, "h")
     product = asm.buffer("w S", "L0C", dims.rows * values * FULL)
     read_state(state, (Read(left_rows(asm, erased, "w"), product, "w S"),))
-    x = less_read(form, _whole(asm, slot["u"], free, "u"), product)
+    x = less_read(form, whole_tile(asm, slot["u"], free, "u"), product)
     update = written(form, x)
     put_tile(asm, x, slot["x"], "x")
     update_state(state, update, decay_of(form))
-    _factors(given, _in_l1(given), ("write",))
+    lower_factors(given, lower_gates(given), ("write",))
     asm.stage = LOAD
     take_parts(asm, slot["w"], erased, dims.keys, "w")
     take(asm, slot["u"], "workspace_to_l1", free, 0, dims.rows * values * slot["u"].fractal, "u")
@@ -207,7 +207,7 @@ def build_state(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Pro
     return asm.program()
 
 
-def _whole(asm: Assembler, field: Field, source: Operand, label: str) -> Tile:
+def whole_tile(asm: Assembler, field: Field, source: Operand, label: str) -> Tile:
     """A tile of the slot from L1 to UB, as fp32."""
     rows, columns = asm.dims.rows, asm.dims.values
     tile = new_tile(asm, label, rows, columns, "blocked")
@@ -225,15 +225,15 @@ def build_output(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Pr
     """o of a chunk, from h and x."""
     asm = Assembler(dims, constants, parts)
     values = dims.values
-    given = _place_gates(asm, rows=True)
+    given = place_gates(asm, rows=True)
     rows = _rows_of(asm, key=True, query=True, value=False)
     state = State(asm, Operand(""), room_for(asm, slot["h"], "h"), "blocked", STATE_SCALE, 0)
     x = room_for(asm, slot["x"], "x")
     scores = place_system(asm).scores(asm)
     asm.section = "body"
-    in_l1 = _in_l1(given)
-    factors = _factors(given, in_l1, ("output",))
-    _scores(asm, rows.query, rows.key, _ratios(given, in_l1), scores, "Q K^T")
+    in_l1 = lower_gates(given)
+    factors = lower_factors(given, in_l1, ("output",))
+    _scores(asm, rows.query, rows.key, lower_ratios(given, in_l1), scores, "Q K^T")
     product = asm.buffer("Q S", "L0C", dims.rows * values * FULL)
     read_state(state, (Read(left_of(asm, rows.query, "Q"), product, "Q S"),))
     lower_output(asm, scores, x, product, factors)
@@ -248,7 +248,7 @@ def build_output(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Pr
 def build_fused(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Program:
     """States and output from A: the products of the definition's read before the inverse is applied, nothing else handed on."""
     asm = Assembler(dims, constants, parts)
-    given = _place_gates(asm, rows=True)
+    given = place_gates(asm, rows=True)
     system = place_system(asm)
     rows = _rows_of(asm, key=True, query=True, value=True, value_in="UB")
     state = place_state(asm, "blocked", STATE_SCALE, "planned")
@@ -257,9 +257,9 @@ def build_fused(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Pro
     asm.stage = STATE
     assert given.factors is not None
     advance(Form(asm, BLOCKED, rows, system, given.factors, state, True, True), "planned")
-    in_l1 = _in_l1(given)
-    _factors(given, in_l1, ("output", "read", "write"))
-    _scores(asm, rows.query, rows.key, _ratios(given, in_l1), system.scores(asm), "Q K^T")
+    in_l1 = lower_gates(given)
+    lower_factors(given, in_l1, ("output", "read", "write"))
+    _scores(asm, rows.query, rows.key, lower_ratios(given, in_l1), system.scores(asm), "Q K^T")
     asm.stage = LOAD
     take_parts(asm, slot["A"], system.inverse, dims.rows, "A")
     _load(asm, rows)

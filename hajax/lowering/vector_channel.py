@@ -85,7 +85,8 @@ class Form:
     asm: Assembler
     layouts: Layouts
     rows: Rows
-    system: System
+    inverse: Parts
+    scores: Parts
     chunk_decay: Operand
     reads: list[Reads]
     state: State
@@ -125,7 +126,7 @@ def build(
     if kind != "map":
         behind = exchanged_bytes(asm, shared) + dims.keys * FULL if kind == "state" else 0
         state = place_state(asm, chosen.state, KEY_SCALE, order, behind)
-        form = Form(asm, chosen, rows, system, chunk_decay, reads, state, delta)
+        form = Form(asm, chosen, rows, system.inverse, system.scores(asm), chunk_decay, reads, state, delta)
         load_state(state)
 
     asm.section = "body"  # the state of chunk c before the map of chunk c + 1, that before the loads of chunk c + 2
@@ -241,7 +242,7 @@ def advance(form: Form, order: Order) -> None:
     def output() -> None:
         if order != "planned":
             read_state(form.state, query)
-        lower_output(asm, form.system.scores(asm), parts, output_tile, form.state.scale, form.layouts.output)
+        lower_output(asm, form.scores, parts, output_tile, form.state.scale, form.layouts.output)
 
     finish_chunk(form.state, order, update, decay_of(form.state, form.chunk_decay), output)
 
@@ -275,7 +276,7 @@ def _correct(form: Form, key_read: Operand) -> Tile:
     halves = _values(form, residual.layout)
     one = asm.scalar(1.0)
     vector(asm, "axpy16", place, halves, repeats=repeats, strides=(8, 4, 0), scalar=one, label="residual")
-    return corrected(asm, form.system.inverse, residual, form.layouts.x)
+    return corrected(asm, form.inverse, residual, form.layouts.x)
 
 
 def _values(form: Form, layout: Layout) -> Operand:

@@ -207,7 +207,7 @@ def place_reads(asm: Assembler, pieces: list[Piece]) -> list[Reads]:
     return found
 
 
-def _exponents(asm: Assembler, fractals: Fractals, sources: Sources, name: str) -> Operand:
+def lower_exponents(asm: Assembler, fractals: Fractals, sources: Sources, name: str) -> Operand:
     """Sums of decays of each row, between blocks, in L0C."""
     rows, keys = asm.dims.rows, sources.piece.keys
     tile = asm.buffer(f"{name} exponents", "L0C", rows * keys * FULL)
@@ -219,7 +219,7 @@ def _exponents(asm: Assembler, fractals: Fractals, sources: Sources, name: str) 
     return tile
 
 
-def _factors(asm: Assembler, tile: Operand, count: int, name: str, *, room: int = 0) -> Operand:
+def exponential(asm: Assembler, tile: Operand, count: int, name: str, *, room: int = 0) -> Operand:
     """exp of a tile of L0C in UB, with room for so many fractals behind it."""
     staged = asm.buffer(f"{name}:UB", "UB", (count + room) * FULL)
     asm.emit("c_to_ub32", staged, tile, size=count, label=name)
@@ -249,11 +249,11 @@ def lower_end_rows(asm: Assembler, fractals: Fractals, sources: Sources, log_str
     """Map steps: keys to the chunk's end, with their strengths."""
     asm.stage = MAP
     rows, keys, count = asm.dims.rows, sources.piece.keys, sources.count(asm)
-    tile = _exponents(asm, fractals, sources, "end")
+    tile = lower_exponents(asm, fractals, sources, "end")
     strengths = load_parts(asm, "A", log_strengths, size=rows, label="ln beta")
     ones = load(asm, "B", fractals.ones_in_l1, count=keys, label="ones")
     multiply(asm, tile, strengths, ones, count=rows, n=keys, move_tile=keys, move_left=1, label="end sums: ln beta")
-    end = _factors(asm, tile, count, "end")
+    end = exponential(asm, tile, count, "end")
     vector(asm, "mul32", end, end, sources.key, repeats=4 * count, label="end rows")
     _split_rows(asm, end, count, (Write(reads.end, count * FRACTAL),), "end rows")
 
@@ -262,7 +262,7 @@ def lower_start_rows(asm: Assembler, fractals: Fractals, sources: Sources, reads
     """Map steps: keys and queries from the chunk's start, or those of one kind."""
     asm.stage = MAP
     count = sources.count(asm)
-    start = _factors(asm, _exponents(asm, fractals, sources, "start"), count, "start")
+    start = exponential(asm, lower_exponents(asm, fractals, sources, "start"), count, "start")
     if "Q" in kinds:
         queries = asm.buffer("start queries:UB", "UB", count * FULL)
         vector(asm, "mul32", queries, start, sources.query, repeats=4 * count, label="start queries")
@@ -306,7 +306,7 @@ def lower_far_level(asm: Assembler, fractals: Fractals, sources: Sources, half: 
     name = f"level {half}"
     parts = parts_in_l1(asm, f"{name} keys", count), parts_in_l1(asm, f"{name} queries", count // 2)
     level = LevelRows(sources.piece, *parts)
-    scaled = _factors(asm, _exponents(asm, fractals, sources, str(half)), count, name, room=count // 2)
+    scaled = exponential(asm, lower_exponents(asm, fractals, sources, str(half)), count, name, room=count // 2)
     runs = [(rows // 2, rows // 2)] if half == 8 * rows else [(row, 1) for row in range(1, rows, 2)]
     done = count
     for row, height in runs:
@@ -339,7 +339,7 @@ def lower_near_level(asm: Assembler, fractals: Fractals, sources: Sources, level
         keys = scatter_halves(level.keys, half, count)
     else:
         first = count
-        scaled = _factors(asm, tile, count, name, room=count // 2)
+        scaled = exponential(asm, tile, count, name, room=count // 2)
         second_halves(asm, "mul32", half, at(scaled, first * FULL), scaled, sources.query, fractals=count, label=query)
         vector(asm, "mul32", scaled, scaled, sources.key, repeats=4 * count, label=key)
         keys = Write(level.keys, count * FRACTAL)

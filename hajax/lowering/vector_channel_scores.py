@@ -116,7 +116,13 @@ def lower_near_scores(asm: Assembler, scores: Scores, level: LevelRows, rows: Ro
 
 
 def lower_triangles(asm: Assembler, scores: Scores, strengths: Operand, system: System) -> None:
-    """Map steps: N and P of all halvings as packed triangles in L1. P keeps the keys' scale, which the state has, too."""
+    """Map steps: N and P of all halvings as packed triangles in L1."""
+    scaled = scale_triangles(asm, scores, strengths)
+    split_tile(asm, Tile(scaled, 2 * asm.dims.triangle, 1, "blocked"), system.triangles, label="triangles")
+
+
+def scale_triangles(asm: Assembler, scores: Scores, strengths: Operand) -> Operand:
+    """Map steps: the same as fp32 in UB. P keeps the keys' scale, which the state has, too."""
     asm.stage = MAP
     rows, below = asm.dims.rows, _below(asm)
     staged = copy_out(asm, scores.tile, 2 * below + (2 * len(NEAR) + 1) * rows, half=False, label="scores")
@@ -141,7 +147,7 @@ def lower_triangles(asm: Assembler, scores: Scores, strengths: Operand, system: 
                 vector(asm, "mul32", place, source, factors, repeats=4 * row, label="triangles")
             source = at(scores.picked, (kind * rows + row) * FULL)
             vector(asm, "mul32", at(place, row * FULL), source, at(factors, row * FULL), repeats=4, label="triangles")
-    split_tile(asm, Tile(scaled, 2 * asm.dims.triangle, 1, "blocked"), system.triangles, label="triangles")
+    return scaled
 
 
 def _windows(asm: Assembler, half: int) -> list[tuple[int, int]]:

@@ -1,6 +1,6 @@
 """FLA's chunk forward: a launch a stage, every intermediate through GM (docs/schedules/fla.md); and its stages in one launch."""
 
-from hajax.lowering import staged_scalar
+from hajax.lowering import staged_channel, staged_scalar
 from hajax.lowering.assembler import Dims
 from hajax.mechanisms import Mechanism
 from hajax.plans import Plan, Shape
@@ -8,6 +8,12 @@ from hajax.schedules.ascend import CHUNK
 from hajax.schedules.staged import Stage, schedule_stages
 from hajax.targets import NpuTarget
 
+_PER_CHANNEL = (
+    Stage("scores and solve", staged_channel.build_scores),
+    Stage("erased keys and values", staged_channel.build_erased),
+    Stage("states", staged_channel.build_state, serial=True),
+    Stage("output", staged_channel.build_output),
+)
 _SCALAR = (
     Stage("solve", staged_scalar.build_solve),
     Stage("erased keys and values", staged_scalar.build_erased),
@@ -26,9 +32,10 @@ def schedule_fla_megakernel(mechanism: Mechanism, shape: Shape, target: NpuTarge
     return _schedule("fla_megakernel", mechanism, shape, target, version, parts, synced=True)
 
 
-def _schedule(
-    name: str, mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int, parts: int, synced: bool
-) -> Plan:
+def _schedule(name: str, mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int, parts: int, synced: bool) -> Plan:
     full = Dims(CHUNK, shape.key_dim, shape.value_dim, 1, False)
+    if mechanism.decay == "per_channel":
+        slot = staged_channel.slot_for(full, parts, ("A", "P", "w", "u", "kg", "decay", "h", "x"))
+        return schedule_stages(name, mechanism, shape, target, version, _PER_CHANNEL, slot, parts, synced)
     slot = staged_scalar.slot_for(full, parts, ("A", "w", "u", "h", "x"))
     return schedule_stages(name, mechanism, shape, target, version, _SCALAR, slot, parts, synced)

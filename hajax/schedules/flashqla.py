@@ -1,6 +1,6 @@
 """FlashQLA: the solve over all chunks, then one fused launch for states and output (docs/schedules/flashqla.md)."""
 
-from hajax.lowering import staged_scalar
+from hajax.lowering import staged_channel, staged_scalar
 from hajax.lowering.assembler import Dims
 from hajax.mechanisms import Mechanism
 from hajax.plans import Plan, Shape
@@ -8,11 +8,18 @@ from hajax.schedules.ascend import CHUNK
 from hajax.schedules.staged import Stage, schedule_stages
 from hajax.targets import NpuTarget
 
+_PER_CHANNEL = (
+    Stage("scores and solve", staged_channel.build_scores),
+    Stage("states and output", staged_channel.build_fused, serial=True),
+)
 _SCALAR = (Stage("solve", staged_scalar.build_solve), Stage("states and output", staged_scalar.build_fused, serial=True))
 
 
 def schedule_flashqla(mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int, parts: int = 2) -> Plan:
     """Two launches. parts: as of schedule_hanpu."""
     full = Dims(CHUNK, shape.key_dim, shape.value_dim, 1, False)
+    if mechanism.decay == "per_channel":
+        slot = staged_channel.slot_for(full, parts, ("A", "P"))
+        return schedule_stages("flashqla", mechanism, shape, target, version, _PER_CHANNEL, slot, parts)
     slot = staged_scalar.slot_for(full, parts, ("A",))
     return schedule_stages("flashqla", mechanism, shape, target, version, _SCALAR, slot, parts)

@@ -13,7 +13,7 @@ from hajax.passes.heads_to_cores import Kind, map_to_cores
 from hajax.passes.stages_to_cores import chunks_to_cores
 from hajax.plans import Note, Plan, Shape
 from hajax.plans.program import Item, Launch, Program, Programs
-from hajax.schedules.ascend import CHUNK, Form, chunks_of, checked_sequences, through_passes, weights_of
+from hajax.schedules.ascend import CHUNK, Form, checked_sequences, chunks_of, through_passes, weights_of
 from hajax.targets import NpuTarget
 
 Slot = dict[str, Field]
