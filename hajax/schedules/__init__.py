@@ -15,5 +15,6 @@ ASCEND: dict[str, Callable[[Mechanism, Shape, NpuTarget, int], Plan]] = {
     "hanpu": schedule_hanpu,
     "chunk_head": schedule_chunk_head,
 }
+COMPARED = ("hajax", "hanpu")  # of ASCEND, what "auto" chooses from; chunk_head is for ablations
 
-__all__ = ["ASCEND", "CPU", "schedule_chunk_head", "schedule_cpu_fused", "schedule_hajax", "schedule_hanpu"]
+__all__ = ["ASCEND", "COMPARED", "CPU", "schedule_chunk_head", "schedule_cpu_fused", "schedule_hajax", "schedule_hanpu"]
