@@ -324,3 +324,19 @@ def test_a_timeline_names_the_steps():
     _, _, (run,), _ = execute([program(setup, body, finish, columns=32)], 5)
     events = [e for e in json.loads(npu.timeline(run))["traceEvents"] if e.get("name") == "copy_ubuf_to_gm"]
     assert [event["args"]["step"] for event in events] == ["0/2"]
+
+
+def test_a_program_whose_items_are_passed_over_leaves_nothing_behind():
+    """It is brought to the core all the same, and may lie where another program keeps what its first item has set up."""
+    keeps = FREE + APART
+    setup = [step("constant_to_ub", dst=keeps, src0=steps.ZERO_BYTES, size=32, first=True)]
+    body = [step("rows_from_ub", src0=keeps, count=2, p=rows("output"))]
+    other = [sync() for _ in range(40)]
+    constants = np.arange(CHUNK * 32, dtype=np.float16)
+    programs = [program(setup, body, columns=32), program((), other, columns=32, address=keeps)]
+    items = [(0, 0, 0, 0, 0, -1), (1, 1, 0, 0, 0, -1), (0, 2, 0, 0, 0, -1)]
+    output, _, _, _ = execute(
+        programs, 2 * CHUNK, items=items, sequences=3, bounds=[[0, CHUNK, CHUNK, 2 * CHUNK]], constants=constants.tobytes()
+    )
+    for first in (0, CHUNK):
+        assert (output[0, first : first + CHUNK, 0] == constants.reshape(CHUNK, 32)).all()
