@@ -28,7 +28,7 @@ def plan(
     """The plan for `batch` rows of `tokens` tokens with `sequences` sequences each, on `target`.
 
     target: "cpu" is the machine at hand; "ascend310p1" and the like are chips; dtype: float32 on a CPU, float16 on a chip, which
-    takes nothing else; schedule: the target's own when None.
+    takes nothing else; schedule: the target's own when None; "auto" is the one of the least modelled time on it.
     Raises ValueError naming the argument, what was expected and what came.
     """
     if not isinstance(mechanism, Mechanism):

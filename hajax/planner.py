@@ -2,15 +2,17 @@
 
 import functools
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from hajax import abi, cache, schedules
 from hajax.mechanisms import Mechanism
-from hajax.plans import Fused, Packed, Plan, Shape, from_json, packed, to_json, verify
+from hajax.passes.plan_cycles import plan_cycles
+from hajax.plans import Fused, Note, Packed, Plan, Shape, from_json, packed, to_json, verify
 from hajax.plans.verify_shape import verify_shape
 from hajax.targets import CpuTarget, NpuTarget
 
 VERSION = 6
+AUTO = "auto"  # the schedule of schedules.COMPARED that takes the least modelled time; of a CPU its only one
 Target = CpuTarget | NpuTarget
 
 
@@ -29,7 +31,7 @@ def _key(mechanism: Mechanism, shape: Shape, fingerprint: str, schedule: str) ->
         "mechanism": asdict(mechanism),
         "shape": asdict(shape),
         "target": fingerprint,
-        "schedule": schedule,
+        "schedule": [AUTO, *schedules.COMPARED] if schedule == AUTO else schedule,
         "planner": VERSION,
         "abi": abi.digest(),
     }
@@ -40,20 +42,22 @@ def _key(mechanism: Mechanism, shape: Shape, fingerprint: str, schedule: str) ->
 def plan(mechanism: Mechanism, shape: Shape, target: Target, schedule: str | None = None) -> Plan:
     """The plan for a problem on a target: from memory, from disk, or made now and stored. An Ascend plan's programs are packed.
 
+    schedule: "auto" is the one of the least modelled time, whose plan says what that beat; its `schedule` is its own name.
     Raises ValueError for a schedule that is unknown or another target's, and for a problem that no plan can serve.
     """
-    schedule = default_schedule(target) if schedule is None else schedule
     known = schedules.ASCEND if isinstance(target, NpuTarget) else schedules.CPU
-    if schedule not in known:
-        raise ValueError(f"schedule: expected one of {sorted(known)}, got {schedule!r}")
+    if schedule is None or (schedule == AUTO and isinstance(target, CpuTarget)):
+        schedule = default_schedule(target)
+    if schedule not in (*known, AUTO):
+        raise ValueError(f"schedule: expected one of {sorted((*known, AUTO))}, got {schedule!r}")
     fingerprint = _fingerprint(target)
     key = _key(mechanism, shape, fingerprint, schedule)
-    wanted = (mechanism, shape, fingerprint, schedule, VERSION)
+    wanted = (mechanism, shape, fingerprint, VERSION)
     if (text := cache.read(key)) is not None:
         try:
             stored = from_json(text)
-            made_for = (stored.mechanism, stored.shape, stored.target, stored.schedule, stored.version)
-            if made_for == wanted and _fits(stored, target):
+            made_for = (stored.mechanism, stored.shape, stored.target, stored.version)
+            if made_for == wanted and _is_by(stored, schedule) and _fits(stored, target):
                 return stored
             raise ValueError("it is another problem's plan")
         except ValueError as error:
@@ -72,8 +76,37 @@ def _fingerprint(target: Target) -> str:
 def _make(mechanism: Mechanism, shape: Shape, target: Target, schedule: str) -> Plan:
     verify_shape(shape)  # before the passes, some of which count heads one by one
     if isinstance(target, NpuTarget):
+        if schedule == AUTO:
+            return packed(verify(_least(mechanism, shape, target), target))
         return packed(verify(schedules.ASCEND[schedule](mechanism, shape, target, VERSION), target))
     return verify(schedules.CPU[schedule](mechanism, shape, target, VERSION))
+
+
+def _least(mechanism: Mechanism, shape: Shape, target: NpuTarget) -> Plan:
+    """The compared schedules' plan of the least modelled time; of equals the first. Its first note says what it beat."""
+    made: dict[str, Plan] = {}
+    refused: dict[str, str] = {}
+    for name in schedules.COMPARED:
+        try:
+            made[name] = schedules.ASCEND[name](mechanism, shape, target, VERSION)
+        except ValueError as error:
+            refused[name] = str(error)
+    if not made:
+        told = set(refused.values())
+        raise ValueError(told.pop() if len(told) == 1 else "; ".join(f"{name}: {why}" for name, why in refused.items()))
+    cycles = {name: sum(plan_cycles(one, target)) for name, one in made.items()}
+    best, *rest = sorted(made, key=lambda name: cycles[name])
+    beaten = [f"{name} {cycles[name]:.0f}" for name in rest] + [f"{name}, which has none: {why}" for name, why in refused.items()]
+    saved = f"{cycles[rest[0]] - cycles[best]:.0f} modelled cycles, beside {rest[0]}" if rest else "no other has a plan"
+    note = Note(AUTO, f"schedule {best}, {cycles[best]:.0f} modelled cycles with its launches", "; ".join(beaten), saved)
+    return replace(made[best], notes=(note, *made[best].notes))
+
+
+def _is_by(stored: Plan, schedule: str) -> bool:
+    """Whether a stored plan is one of this schedule; of "auto" it is one of those compared, and says so."""
+    if schedule == AUTO:
+        return stored.schedule in schedules.COMPARED and any(note.by == AUTO for note in stored.notes)
+    return stored.schedule == schedule
 
 
 def _fits(stored: Plan, target: Target) -> bool:
