@@ -1,7 +1,5 @@
 """hajax's own schedule: whole heads on cores, one launch, the cube dataflow, stages of different chunks side by side."""
 
-import functools
-
 from hajax import graph
 from hajax.lowering import cube_per_channel, cube_scalar
 from hajax.lowering.assembler import Constants, Dims
@@ -21,10 +19,14 @@ def schedule_hajax(mechanism: Mechanism, shape: Shape, target: NpuTarget, versio
 
 
 def form_of(mechanism: Mechanism, target: NpuTarget | None = None) -> Form:
-    """How a member is lowered. target None: for a chip with room for tiles side by side."""
-    if mechanism.decay == "per_channel":
-        return _per_channel(mechanism.delta, mechanism.strengths, None if target is None else target.l0c_bytes)
-    return _SCALAR[mechanism.delta, mechanism.strengths]
+    """How a member is lowered. target None: for a chip with room in L0C for tiles side by side.
+
+    Never by dims: what the mapping knows of wide heads it takes from narrow ones, in the same form.
+    """
+    if mechanism.decay != "per_channel":
+        return _SCALAR[mechanism.delta, mechanism.strengths]
+    side_by_side = target is None or target.l0c_bytes >= cube_per_channel.SIDE_BY_SIDE_BYTES
+    return _PER_CHANNEL[mechanism.delta, mechanism.strengths, side_by_side]
 
 
 def _scalar(delta: bool, strengths: int) -> Form:
@@ -37,15 +39,16 @@ def _scalar(delta: bool, strengths: int) -> Form:
     return Form(build, pairs=True, shares_keys=True, slot_bytes=slot_bytes, carried=True)
 
 
-@functools.cache  # planning costs are kept by form
-def _per_channel(delta: bool, strengths: int, l0c_bytes: int | None) -> Form:
+def _per_channel(delta: bool, strengths: int, side_by_side: bool) -> Form:
     def build(dims: Dims, constants: Constants, kind: Kind) -> Program:
         assert kind == "whole"
-        side_by_side = l0c_bytes is None or cube_per_channel.l0c_bytes(dims) <= l0c_bytes
         return cube_per_channel.build(dims, constants, delta=delta, strengths=strengths, side_by_side=side_by_side)
 
     return Form(build, pairs=False, shares_keys=False, slot_bytes=None, carried=True)
 
 
 _MEMBERS = ((False, 1), (True, 1), (True, 2))  # with a correction or not, strengths
+_PER_CHANNEL = {
+    (*member, side_by_side): _per_channel(*member, side_by_side) for member in _MEMBERS for side_by_side in (True, False)
+}
 _SCALAR = {member: _scalar(*member) for member in _MEMBERS}

@@ -42,6 +42,10 @@ def schedule_stages(
     notes: tuple[Note, ...] = (),
 ) -> Plan:
     """The plan of these stages, one after the other. synced: in one launch, with a barrier of all cores between stages."""
+    if not mechanism.delta or mechanism.strengths != 1:
+        raise ValueError(
+            f"mechanism: schedule {name} is that of a delta rule with one strength, got {mechanism.name}; hajax has a plan for it"
+        )
     sequences = checked_sequences(shape)
     full = Dims(CHUNK, shape.key_dim, shape.value_dim, 1, False)
     chunks = chunks_of(shape)
