@@ -67,6 +67,7 @@ from hajax.lowering.tiles import (
 )
 from hajax.plans.program import LOAD, STATE, Operand, Program
 
+SIDE_BY_SIDE_BYTES = 216 * 1024  # of L0C, of a head of 128 channels and 128 columns
 STATE_SCALE = 8.0  # up to 8 the writing keys gain in accuracy, further on scaled queries and reading rows lose as much
 
 
@@ -76,14 +77,6 @@ class _Shares:
 
     erase: Parts
     write: Parts
-
-
-def l0c_bytes(dims: Dims) -> int:
-    """What tiles side by side take of L0C at their worst: those of the map, and beside them of a state's read or update, or of
-    a chunk's decays."""
-    rows, keys, values = dims.rows, dims.keys, dims.values
-    map_tiles = 3 * rows * keys + 9 * rows + 2 * dims.triangle
-    return dims.heads * (map_tiles + max(2 * rows * values, keys * values, rows * keys)) * FULL
 
 
 def build(
@@ -98,8 +91,8 @@ def build(
     """The program of one item: `dims.heads` heads of `dims.columns` state columns. state_scale: a power of two.
 
     strengths 2: the system, what is read of the state and values have row factors, too (hajax.lowering.strengths). Without
-    delta, x is V; what only a correction reads is made all the same. side_by_side: keys and queries, halvings, what is read of
-    the state go through L0C together, in l0c_bytes; else, of one head, one after the other: more steps, the same results.
+    delta, x is V; what only a correction reads is made all the same. side_by_side: keys and queries, halvings, and what is read
+    of the state go through L0C together, in SIDE_BY_SIDE_BYTES; else, of one head only, one after the other.
     """
     asm = Assembler(dims, constants)
     fractals = place_fractals(asm, state_scale)

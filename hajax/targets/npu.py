@@ -125,11 +125,11 @@ def specialised(target: str | NpuTarget) -> NpuTarget:
 
 
 def as_kernel_chip(target: str | NpuTarget) -> NpuTarget:
-    """The chip, or the one of this name, if the fused kernel is written for it; else a what-if: a 310P of its sizes, rates, clock,
-    flags and cores, named `<chip>_as_2002`. To plan for and to execute on, both with this value.
+    """The chip, or the one of this name, if the fused kernel is written for it; else a what-if, named `<chip>_as_2002`: the
+    310P's instructions with this chip's sizes, rates, clock, flags and cores. Plan for it and execute on it, both with this value.
 
-    No such chip exists: it has this one's numbers, but the 310P's instructions, on which the kernel's L0C copies and flags
-    rest. Raises ValueError for an unknown name, TypeError for what is neither.
+    No such chip exists: copies to and from L0C and flags, as the kernel has them, are the 310P's. Raises ValueError for an
+    unknown name, TypeError for what is neither.
     """
     chip = _chip(target)
     if chip.npu_arch == KERNEL_ARCH:
