@@ -1,9 +1,16 @@
 """Cycles of one instruction of an Ascend chip: the emulator's formulas over the same rows. Modelled, never measured."""
 
+from collections.abc import Mapping
+
+from hajax import abi
 from hajax.targets import NpuTarget
 
 GM_READS = ("gm_to_l1", "gm_to_ub", "gm_to_l0a", "gm_to_l0b", "gm_to_s")
 GM_WRITES = ("ub_to_gm", "s_to_gm")
+# What a byte costs at the end of a path that lies in the core; GM's end is counted by L2 and DDR bytes.
+_END_FIELDS = {
+    "GM": "", "L1": "pj_per_l1_byte", "UB": "pj_per_ub_byte", **dict.fromkeys(("L0A", "L0B", "L0C"), "pj_per_l0_byte"),
+}  # fmt: skip
 _SCALAR = ("gm_to_s", "s_to_gm")  # the scalar unit waits for its own accesses, a few bytes each: only the way counts
 
 
@@ -58,3 +65,15 @@ def instruction_latency(target: NpuTarget, instruction: str, *, path: str | None
     if path in GM_WRITES:
         return target.gm_write_latency
     return target.l1_latency if path in ("ub_to_l1", "l1_to_ub", "l1_to_l0a", "l1_to_l0b") else 0.0
+
+
+def dynamic_microjoules(target: NpuTarget, counts: Mapping[str, int], *, l2_bytes: int, ddr_bytes: int) -> float:
+    """Energy from a run's counts, by name as in `SimRun.counts`: MACs in whole tiles, vector lanes, bytes at both ends of a path.
+
+    l2_bytes: between the cores and L2; ddr_bytes: between L2 and DDR.
+    """
+    picojoules = target.pj_per_mac * counts.get("macs", 0) + target.pj_per_vector_lane * counts.get("vector_lanes", 0)
+    for _, path, source, to, *_ in abi.rows("paths"):
+        ends = [_END_FIELDS[str(space)] for space in (source, to)]
+        picojoules += sum(getattr(target, field) for field in ends if field) * counts.get(str(path), 0)
+    return (picojoules + target.pj_per_l2_byte * l2_bytes + target.pj_per_ddr_byte * ddr_bytes) * 1e-6

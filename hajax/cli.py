@@ -162,6 +162,32 @@ def check(
         )
 
 
+@app.command()
+def profile(
+    model_config: Annotated[
+        str, typer.Option("--model-config", metavar="NAME|FILE", help="A known model's name, or a config.json.")
+    ],
+    tokens: Annotated[
+        str | None, typer.Option(help="The prompt's length, or several with commas; those of published runs when absent.")
+    ] = None,
+    target: Annotated[str, typer.Option(help="A chip of `hajax sim targets`.")] = "ascend310p1",
+    schedule: Annotated[str | None, typer.Option(help="Of the delta rule; the chip's default when absent.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Model a whole prefill on an Ascend chip: time to first token and energy, layer by layer."""
+    from hajax import _profile_command, _sim_command
+
+    request = _profile_command.Request(model_config=model_config, tokens=tokens, target=target, schedule=schedule)
+    report = _interruptible(lambda: _profile_command.run(request))
+    if not report["fits"]:
+        print(f"hajax: warning: {_profile_command.does_not_fit(report)}", file=sys.stderr)
+    if as_json:
+        print(json.dumps(report))
+    else:
+        _sim_command.show(_profile_command.describe(report))
+
+
 @cache_app.command("show")
 def cache_show(as_json: Json = False, debug: Debug = False) -> None:
     """List the stored plans."""
