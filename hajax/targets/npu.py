@@ -126,7 +126,7 @@ def specialised(target: str | NpuTarget) -> NpuTarget:
 
 def as_kernel_chip(target: str | NpuTarget) -> NpuTarget:
     """The chip, or the one of this name, if the fused kernel is written for it; else a what-if, named `<chip>_as_2002`: the
-    310P's instructions with this chip's sizes, rates, clock, flags and cores. Plan for it and execute on it, both with this value.
+    310P's instructions with this chip's sizes, rates, clock, flags and cores. Plan for and execute on this very value.
 
     No such chip exists: copies to and from L0C and flags, as the kernel has them, are the 310P's. Raises ValueError for an
     unknown name, TypeError for what is neither.
