@@ -99,23 +99,23 @@ def _load(given: _Given, *, key: bool = True, strengths: bool = True) -> None:
 
 
 def build_scores(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Program:
-    """A and P of a chunk."""
+    """A and P of a chunk: the inverse of one chunk beside the scores of the next."""
     asm = Assembler(dims, constants, parts)
     given = _place(asm)
     system = place_system(asm)
     zero_above(asm, system)
     levels, picked = place_level_rows(asm, given.pieces), place_picked(asm)
     asm.section = "body"
+    lower_inverse(asm, given.fractals.shared, system, stage=STATE)
+    put_parts(asm, system.scores(asm), slot["P"], 1, "P")
+    put_parts(asm, system.inverse, slot["A"], dims.rows, "A")
     strengths, _ = lower_strengths(asm, given.fractals, given.gates)
     scores = place_scores(asm, picked)
     for piece, near in zip(given.pieces, levels, strict=True):
         lower_levels(asm, given.fractals, scores, lower_sources(asm, given.rows, given.gates, piece), near, given.rows)
     lower_triangles(asm, scores, strengths, system)
-    put_parts(asm, system.scores(asm), slot["P"], 1, "P")
-    lower_inverse(asm, given.fractals.shared, system)
-    put_parts(asm, system.inverse, slot["A"], dims.rows, "A")
     _load(given)
-    return two_stages(asm.program())
+    return asm.program()
 
 
 def build_system(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Program:

@@ -140,20 +140,20 @@ def _load(asm: Assembler, rows: Rows) -> None:
 
 
 def build_solve(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Program:
-    """A of a chunk, to its slot."""
+    """A of a chunk, to its slot: the inverse of one chunk beside the products of the next."""
     asm = Assembler(dims, constants, parts)
     given = place_gates(asm, rows=False)
     system = place_system(asm)
     zero_above(asm, system)
     rows = _rows_of(asm, key=True, query=False, value=False)
     asm.section = "body"
+    lower_inverse(asm, given.basics, system, stage=STATE)
+    put_parts(asm, system.inverse, slot["A"], dims.rows, "A")
     ratios = lower_ratios(given, lower_gates(given))
     _scores(asm, rows.key, rows.key, ratios, system.triangles, "K K^T", negative=True)
-    lower_inverse(asm, given.basics, system)
-    put_parts(asm, system.inverse, slot["A"], dims.rows, "A")
     _load(asm, rows)
     gates.load_gates(asm, given.raw)
-    return two_stages(asm.program())
+    return asm.program()
 
 
 def build_erased(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Program:

@@ -99,4 +99,4 @@ def _form(stage: Stage, slot: Slot, parts: int) -> Form:
     def build(dims: Dims, constants: Constants, kind: Kind) -> Program:
         return stage.build(dims, constants, slot, parts)
 
-    return Form(build, pairs=False, shares_keys=False, slot_bytes=None, carried=False)
+    return Form(build, pairs=False, shares_keys=False, slot_bytes=None, carried=True)

@@ -77,7 +77,7 @@ class Machine {
     GlobalTensor<int32_t> shared;
     shared.SetGlobalBuffer(reinterpret_cast<__gm__ int32_t*>(meeting_), HJ_MEETING_BYTES / sizeof(int32_t));
     AscendC::SyncAll(shared, InUb<int32_t>(kMeetAt));
-    ReleaseFrame();
+    ReleaseFrame();  // a device's scalar unit has looked there at what the others wrote
     program_ = -1;
   }
 

@@ -157,7 +157,8 @@ __aicore__ inline void ConstantToUb(const Context& c, const Step& step) {
   DataCopy(InUb<half>(c.Ub(step.Dst())), InGm(c.constants + step.Src0() * kBlock), Runs(1, step.Size(), 0, 0));
 }
 
-// The slot of the workspace that a step names: this head's, this chunk's or an earlier one's, from the item's columns on.
+// The slot of the workspace that a step names: this head's, this chunk's or an earlier one's, from the item's columns
+// on.
 __aicore__ inline GM_ADDR Slot(const Context& c, const Step& step) {
   const uint64_t slot = (c.head + step.P(1)) * c.slots + c.slot + c.at.token / c.chunk - step.Wide(2);
   const uint64_t columns = c.column / kSide * step.Wide(4) * kBlock;

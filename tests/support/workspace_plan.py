@@ -157,13 +157,14 @@ EVEN = (0x5555_5555_5555_5555,) * 2  # lanes
 
 
 def doubled(slots, columns):
-    """Even columns times two, within the slot."""
+    """All columns times two, then even ones once more, within the slot."""
     tile = Operand("tile")
-    twice = Step(
-        "muls16", tile, tile, size=columns * CHUNK // 128, index=1, p=(1, 1, 0, 8, 8, 0, 1, 0), stage=LOAD, label="twice"
-    )
+    twice = [
+        Step("muls16", tile, tile, size=columns * CHUNK // 128, index=mask, p=(1, 1, 0, 8, 8, 0, 1, 0), stage=LOAD, label="twice")
+        for mask in (0, 1)
+    ]
     there = slots.steps("workspace_from_ub", "tile", columns)
-    made = program(columns, (), (*slots.steps("workspace_to_ub", "tile", columns), twice, *there))
+    made = program(columns, (), (*slots.steps("workspace_to_ub", "tile", columns), *twice, *there))
     return dataclasses.replace(made, masks=(ALL, EVEN), scalars=(0.0, 2.0))
 
 

@@ -178,11 +178,11 @@ Failure check_item(const PlanView& view, const std::string& name, const hj_npu_i
   const hj_npu_plan& p = view.plan;
   if (Failure f = in_range(name + "program", item.program, 0, p.programs - 1); f.failed()) return f;
   const hj_npu_program& program = view.programs[static_cast<size_t>(item.program)];
-  for (const Failure& f : {in_range(name + "sequence", item.sequence, 0, p.sequences - 1),
-                           in_range(name + "head", item.head, 0, p.value_heads - program.heads),
-                           in_range(name + "column", item.column, 0, p.value_dim - program.columns),
-                           in_range(name + "first_chunk", item.first_chunk, back[static_cast<size_t>(item.program)],
-                                    INT32_MAX)}) {
+  for (const Failure& f :
+       {in_range(name + "sequence", item.sequence, 0, p.sequences - 1),
+        in_range(name + "head", item.head, 0, p.value_heads - program.heads),
+        in_range(name + "column", item.column, 0, p.value_dim - program.columns),
+        in_range(name + "first_chunk", item.first_chunk, back[static_cast<size_t>(item.program)], INT32_MAX)}) {
     if (f.failed()) return f;
   }
   if (item.column % kSide != 0) return bad_plan(name + "column", "a multiple of 16", item.column);
