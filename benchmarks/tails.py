@@ -91,7 +91,7 @@ def measure(heads: _ascend.Heads, cores: int) -> dict[str, Any]:
         "T": heads.tokens,
         "mapping": next((note.choice for note in plan.notes if note.by == "heads_to_cores"), None),
         "programs": [f"{program.heads}x{program.columns}" for program in made.programs],
-        "launches": len(made.launches),
+        "launches": len(runs),
         "core_macs": macs,
         "core_v_instructions": vectors,
         "imbalance_macs": round(max(macs) * cores / sum(macs), 4),
