@@ -1,16 +1,21 @@
 """The cube dataflow of a decay per channel: what its program computes, by the interpreter, against the token recurrence."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from hajax import conformance
 from hajax.lowering import cube_per_channel
 from hajax.lowering.assembler import Constants, Dims
+from hajax.mechanisms import KDA
 from hajax.passes.dependencies import areas, require_versions
-from hajax.passes.place_buffers import place_buffers
+from hajax.passes.pipeline import pipeline
+from hajax.passes.place_buffers import DoesNotFit, peak_bytes, place_buffers
 from hajax.passes.step_cost import PIPES, step_cost
 from hajax.plans import footprint, interpret
 from hajax.plans.program import Item, Launch, Programs
+from hajax.schedules.hajax_schedule import form_of
 from hajax.targets import npu
 
 SIZES = footprint.Dims(64, 128)
@@ -55,9 +60,9 @@ def problem(tokens, heads, key_heads, key_dim, value_dim, gates, *, keys="random
     )
 
 
-def programs(dims, heads, value_dim, delta=True):
+def programs(dims, heads, value_dim, delta=True, **how):
     constants = Constants()
-    program = cube_per_channel.build(dims, constants, delta=delta)
+    program = cube_per_channel.build(dims, constants, delta=delta, **how)
     columns = range(0, value_dim, dims.columns)
     items = tuple(Item(0, 0, head, column) for head in range(0, heads, dims.heads) for column in columns)
     return Programs(2002, 64, (program,), (Launch((items,)),), constants.to_bytes())
@@ -135,6 +140,35 @@ def test_without_a_correction(gates):
     output, state, floor = errors(made, problem(130, 1, 1, 128, 128, gates), delta=False)
     assert output <= floor + OUTPUT_LOSS
     assert state <= STATE_BOUND
+
+
+@pytest.mark.parametrize(
+    ("key_dim", "value_dim", "gates"),
+    [(128, 128, "mixed"), (128, 128, "levels"), (16, 128, "kimi"), (112, 48, "strong"), (48, 16, "bounded")],
+)
+@pytest.mark.parametrize("delta", [True, False])
+def test_tiles_one_after_the_other_give_the_bits_of_those_side_by_side(key_dim, value_dim, gates, delta):
+    dims, inputs = Dims(64, key_dim, value_dim, 1, False), problem(150, 1, 1, key_dim, value_dim, gates)
+    found = [
+        interpret.run(programs(dims, 1, value_dim, delta, side_by_side=together), inputs, key_dim**-0.5)
+        for together in (True, False)
+    ]
+    for wide, narrow in zip(*found, strict=True):
+        np.testing.assert_array_equal(narrow, wide)
+
+
+def test_where_they_go_side_by_side():
+    """From the room on that they take, whatever else the chip is; and less room than that holds them one after the other."""
+    chip = npu.as_kernel_chip("ascend310b1")
+    dims, least = Dims(64, 128, 128, 1, False), cube_per_channel.SIDE_BY_SIDE_BYTES
+    tight = dataclasses.replace(chip, l0c_bytes=least)
+    for target, together in ((chip, False), (dataclasses.replace(chip, l0c_bytes=least - 1), False), (tight, True)):
+        program = form_of(KDA, target).build(dims, Constants(), "whole")
+        assert program == cube_per_channel.build(dims, Constants(), side_by_side=together)
+        placed, _ = place_buffers(pipeline(program, SIZES, target)[0], SIZES, target)
+        assert peak_bytes(placed)["L0C"] <= target.l0c_bytes
+    with pytest.raises(DoesNotFit, match=rf"^L0C: expected at most {chip.l0c_bytes} bytes"):
+        place_buffers(cube_per_channel.build(dims, Constants()), SIZES, chip)
 
 
 @pytest.mark.parametrize("heads", [1, 2])
