@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hajax import abi, chip_cost
 from hajax.passes.step_cost import PIPES, mask_cycles, step_cost
-from hajax.plans.footprint import Dims
+from hajax.plans.footprint import UNIT, Dims
 from hajax.plans.footprint import pipe as pipe_of
 from hajax.plans.program import Flag, Program, Step
 from hajax.targets import NpuTarget
@@ -180,14 +180,29 @@ class _Clock:
         self.scalar = max(self.scalar, *self.done) + self.flag
 
 
-def start_cycles(target: NpuTarget, *, joined: bool = False) -> float:
-    """Of a core before its first item: it reads the plan's header, the call and its launch; joined to another one, only that."""
+def start_cycles(target: NpuTarget) -> float:
+    """Of a launch before a core's first item: the core reads the plan's header and the call, then its launch."""
     clock = _Clock(target)
-    if not joined:
-        clock.fetch(_FRAME_BYTES // 4, 1.0)
-        clock.fetch(_FRAME_BYTES // 4, 1.0)
-        clock.await_frame()
-        clock.read(_PLAN_FIELDS)
+    clock.fetch(_FRAME_BYTES // 4, 1.0)
+    clock.fetch(_FRAME_BYTES // 4, 1.0)
+    clock.await_frame()
+    clock.read(_PLAN_FIELDS)
+    clock.fetch(_FRAME_BYTES // 4, 1.0)
+    clock.await_frame()
+    clock.read(_LAUNCH_FIELDS)
+    return target.launch_cycles + clock.scalar
+
+
+def meeting_cycles(target: NpuTarget) -> float:
+    """From the last core's end of a launch to the first item of the next one in the same kernel: each core counts up a block of
+    GM, all meet, then it reads its launch.
+    """
+    clock = _Clock(target)
+    clock.fetch(UNIT, 1.0)
+    clock.await_frame()
+    clock.read(2)
+    written = chip_cost.instruction_cycles(target, "copy_ubuf_to_gm", bytes=UNIT, path="ub_to_gm", missed=UNIT)
+    clock.scalar += clock.instruction + written + target.gm_write_latency + target.sync_all_cycles
     clock.fetch(_FRAME_BYTES // 4, 1.0)
     clock.await_frame()
     clock.read(_LAUNCH_FIELDS)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from hajax.passes.gm_reuse import CODE, CONSTANTS, Piece, Place, Reuse, is_write, pieces_of, place_of, traffic_of
-from hajax.passes.kernel_clock import Rows, Visit, item_cycles, rows_of, start_cycles
+from hajax.passes.kernel_clock import Rows, Visit, item_cycles, meeting_cycles, rows_of, start_cycles
 from hajax.plans import Plan, Programs, Shape, opened
 from hajax.plans.footprint import Dims
 from hajax.plans.program import Step
@@ -13,7 +13,7 @@ _USUAL_TOKENS = 4096  # where a shape does not say
 
 
 def plan_cycles(plan: Plan, target: NpuTarget) -> tuple[float, ...]:
-    """Of each launch, its start included; of one behind a grid-wide barrier, that barrier instead. Modelled."""
+    """Of each launch, its start included; of one in the kernel of the launch before it, that its cores meet. Modelled."""
     launch = opened(plan).launch
     if not isinstance(launch, Programs):
         raise ValueError(f"plan: expected one of a chip, got one of schedule {plan.schedule!r}")
@@ -51,9 +51,8 @@ class _Model:
         busy = sum(1 for core in cores if core)
         found = {program: self._found(program, busy) for program in {piece.item.program for core in cores for piece in core}}
         longest = max((self._core_cycles(core, found) for core in cores), default=0.0)
-        if number > 0 and self._programs.launches[number - 1].synced:
-            return self._target.sync_all_cycles + start_cycles(self._target, joined=True) + longest
-        return self._target.launch_cycles + start_cycles(self._target) + longest
+        joined = number > 0 and self._programs.launches[number - 1].synced
+        return (meeting_cycles if joined else start_cycles)(self._target) + longest
 
     def _found(self, program: int, busy: int) -> _Found:
         """Of constants and steps, the shares are those of the core that misses most of them: cores come for the same ones
