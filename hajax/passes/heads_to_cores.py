@@ -114,6 +114,8 @@ def map_to_cores(
             best[candidate.family] = candidate
         if candidate.makespan <= GOOD * bound and len(best) == _SEARCHED:
             break
+    if family is not None and family not in best:
+        raise ValueError(f"family: expected one of {', '.join(best)} for these heads, got {family!r}")
     wanted = _worthwhile(problem, best) if family is None else {family: best[family]}
     winner = min(wanted.values(), key=lambda c: (round(c.makespan / bound, 6), len(c.launches), sum(map(len, c.launches))))
     alternatives = tuple((family, candidate.makespan) for family, candidate in best.items())

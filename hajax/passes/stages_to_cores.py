@@ -17,9 +17,7 @@ class Range:
     chunks: int
 
 
-def chunks_to_cores(
-    sequences: int, value_heads: int, chunks: int, cores: int, name: str
-) -> tuple[tuple[tuple[Range, ...], ...], Note]:
+def chunks_to_cores(sequences: int, value_heads: int, chunks: int, cores: int) -> tuple[tuple[tuple[Range, ...], ...], Note]:
     """The chunks of all heads, one head behind the other, in as many equal runs as there are cores.
 
     Each is one item a head, as setting up a chunk of its own costs more than it works.
@@ -42,7 +40,7 @@ def chunks_to_cores(
     most = max(total * (core + 1) // cores - total * core // cores for core in range(cores))
     note = Note(
         "stages_to_cores",
-        f"{name}: {total} chunks of heads on {cores} cores, at most {most} each",
+        f"{total} chunks of heads on {cores} cores, at most {most} each",
         "an item a chunk and head",
         f"{total - sum(map(len, shares))} items",
     )

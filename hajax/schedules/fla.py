@@ -5,7 +5,7 @@ from hajax.lowering.assembler import Dims
 from hajax.mechanisms import Mechanism
 from hajax.plans import Plan, Shape
 from hajax.schedules.ascend import CHUNK
-from hajax.schedules.staged import Stage, schedule_stages
+from hajax.schedules.staged import Stage, System, schedule_stages
 from hajax.targets import NpuTarget
 
 _PER_CHANNEL = (
@@ -36,6 +36,7 @@ def _schedule(name: str, mechanism: Mechanism, shape: Shape, target: NpuTarget, 
     full = Dims(CHUNK, shape.key_dim, shape.value_dim, 1, False)
     if mechanism.decay == "per_channel":
         slot = staged_channel.slot_for(full, parts, ("A", "P", "w", "u", "kg", "decay", "h", "x"))
-        return schedule_stages(name, mechanism, shape, target, version, _PER_CHANNEL, slot, parts, synced)
-    slot = staged_scalar.slot_for(full, parts, ("A", "w", "u", "h", "x"))
-    return schedule_stages(name, mechanism, shape, target, version, _SCALAR, slot, parts, synced)
+        system = System(name, _PER_CHANNEL, slot, parts, synced)
+    else:
+        system = System(name, _SCALAR, staged_scalar.slot_for(full, parts, ("A", "w", "u", "h", "x")), parts, synced)
+    return schedule_stages(system, mechanism, shape, target, version)

@@ -5,7 +5,7 @@ from hajax.lowering.assembler import Dims
 from hajax.mechanisms import Mechanism
 from hajax.plans import Plan, Shape
 from hajax.schedules.ascend import CHUNK
-from hajax.schedules.staged import Stage, schedule_stages
+from hajax.schedules.staged import Stage, System, schedule_stages
 from hajax.targets import NpuTarget
 
 _PER_CHANNEL = (
@@ -19,7 +19,7 @@ def schedule_flashqla(mechanism: Mechanism, shape: Shape, target: NpuTarget, ver
     """Two launches. parts: as of schedule_hanpu."""
     full = Dims(CHUNK, shape.key_dim, shape.value_dim, 1, False)
     if mechanism.decay == "per_channel":
-        slot = staged_channel.slot_for(full, parts, ("A", "P"))
-        return schedule_stages("flashqla", mechanism, shape, target, version, _PER_CHANNEL, slot, parts)
-    slot = staged_scalar.slot_for(full, parts, ("A",))
-    return schedule_stages("flashqla", mechanism, shape, target, version, _SCALAR, slot, parts)
+        system = System("flashqla", _PER_CHANNEL, staged_channel.slot_for(full, parts, ("A", "P")), parts)
+    else:
+        system = System("flashqla", _SCALAR, staged_scalar.slot_for(full, parts, ("A",)), parts)
+    return schedule_stages(system, mechanism, shape, target, version)

@@ -1,7 +1,6 @@
 """The published system's own form: heads stay on cores, elementwise work on the vector unit, the state in UB.
 
-Its three ideas are the passes: mapping, operator order, layouts. One launch, but for heads of a decay per channel that leave
-cores idle.
+Its three ideas are the passes: mapping, operator order, layouts. One launch.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +22,6 @@ from hajax.plans.program import Program
 from hajax.schedules.ascend import CHUNK, Form, schedule
 from hajax.targets import NpuTarget
 
-MOST_IDLE = 1.15  # places for heads in all rounds over the heads
 SPILLED: Order = "spilled"
 # Rows and scores of a decay per channel have no dense lowering.
 PLAIN = {
@@ -66,21 +64,13 @@ def form_of(
     chosen: Mapping[str, Layout] | vector_steps.Layouts,
     parts: int = 2,
 ) -> Form:
-    """How a member is lowered, with its state in this order and these layouts.
-
-    What needs no state is most of the work of a decay per channel, and column pieces would repeat it: heads that leave cores
-    idle are mapped chunk-parallel.
-    """
+    """How a member is lowered, with its state in this order and these layouts."""
     lowering = _lowering(mechanism)
 
     def build(dims: Dims, constants: Constants, kind: Kind) -> Program:
         return lowering.build(dims, constants, delta=mechanism.delta, layouts=chosen, order=state, kind=kind, parts=parts)
 
-    heads = (shape.batch or 1) * shape.sequences * shape.value_heads
-    rounds = -(-heads // target.ai_cores)
-    if mechanism.decay != "per_channel" or rounds * target.ai_cores <= MOST_IDLE * heads:
-        return Form(build, pairs=False, shares_keys=False, slot_bytes=None)
-    return Form(build, pairs=False, shares_keys=False, slot_bytes=_slot_bytes(mechanism, state, parts), family="chunk-parallel")
+    return Form(build, pairs=False, shares_keys=False, slot_bytes=None)
 
 
 def _slot_bytes(mechanism: Mechanism, state: Order, parts: int = 2) -> Callable[[Dims], int]:

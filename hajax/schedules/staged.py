@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from hajax.lowering.assembler import Constants, Dims
 from hajax.lowering.slots import Field, slot_bytes
 from hajax.mechanisms import Mechanism
-from hajax.passes.heads_to_cores import Kind, map_to_cores
+from hajax.passes.heads_to_cores import Family, Kind, map_to_cores
+from hajax.passes.plan_cycles import plan_cycles
 from hajax.passes.stages_to_cores import chunks_to_cores
 from hajax.plans import Note, Plan, Shape
 from hajax.plans.program import Item, Launch, Program, Programs
@@ -29,74 +30,121 @@ class Stage:
     serial: bool = False
 
 
-def schedule_stages(
-    name: str,
-    mechanism: Mechanism,
-    shape: Shape,
-    target: NpuTarget,
-    version: int,
-    stages: tuple[Stage, ...],
-    slot: Slot,
-    parts: int,
-    synced: bool = False,
-    notes: tuple[Note, ...] = (),
-) -> Plan:
-    """The plan of these stages, one after the other. synced: in one launch, with a barrier of all cores between stages."""
+@dataclass(frozen=True, slots=True)
+class System:
+    """A system's stages and what they hand on. synced: one launch, with a barrier of all cores between stages.
+
+    families: how heads of serial stages may be mapped; the one with the least modelled cycles is taken.
+    """
+
+    name: str
+    stages: tuple[Stage, ...]
+    slot: Slot
+    parts: int = 2
+    synced: bool = False
+    families: tuple[Family, ...] = ("whole heads", "column pieces")
+
+
+def schedule_stages(system: System, mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int) -> Plan:
+    """The plan of these stages, one after the other."""
     if not mechanism.delta or mechanism.strengths != 1:
         raise ValueError(
-            f"mechanism: schedule {name} is that of a delta rule with one strength, got {mechanism.name}; hajax has a plan for it"
+            f"mechanism: schedule {system.name} is that of a delta rule with one strength, got {mechanism.name}; "
+            "hajax has a plan for it"
         )
     sequences = checked_sequences(shape)
-    full = Dims(CHUNK, shape.key_dim, shape.value_dim, 1, False)
-    chunks = chunks_of(shape)
-    constants = Constants()
-    programs: list[Program] = []
-    launches: list[Launch] = []
-    told = list(notes)
-    for number, stage in enumerate(stages):
-        found: dict[int, int] = {}  # by columns, the program
+    planner = _Planner(system, shape, target, sequences)
+    made: list[tuple[float, Plan]] = []
+    for family in system.families:
+        launches, notes = planner.launches(family)
+        if launches is None:
+            continue
+        programs = Programs(
+            target.npu_arch, CHUNK, tuple(planner.programs), launches, planner.constants.to_bytes(), slot_bytes(system.slot)
+        )
+        plan = Plan(version, mechanism, shape, target.fingerprint, system.name, _used(programs), (*planner.notes, *notes))
+        made.append((sum(plan_cycles(plan, target)) if len(system.families) > 1 else 0.0, plan))
+    return min(made, key=lambda one: one[0])[1]
 
-        def program(columns: int, stage: Stage = stage, found: dict[int, int] = found) -> int:
-            if columns not in found:
-                form = _form(stage, slot, parts)
-                dims = Dims(CHUNK, shape.key_dim, columns, 1, False)
-                made, more = through_passes(form, dims, constants, "whole", target, searches=3)
-                found[columns] = len(programs)
-                programs.append(made)
-                told.extend(replace(note, choice=f"{stage.name}: {note.choice}") for note in more)
-            return found[columns]
 
-        if stage.serial:
-            form = _form(stage, slot, parts)
-            weights = weights_of(form, full, target, pairs=False)
+class _Planner:
+    """Programs of a system's stages, each once for all the columns that it is wanted with."""
+
+    def __init__(self, system: System, shape: Shape, target: NpuTarget, sequences: int):
+        self.system, self.shape, self.target, self.sequences = system, shape, target, sequences
+        self.constants = Constants()
+        self.programs: list[Program] = []
+        self.notes: list[Note] = []
+        self._found: dict[tuple[str, int], int] = {}
+
+    def launches(self, family: Family) -> tuple[tuple[Launch, ...] | None, list[Note]]:
+        """A launch a stage, with heads mapped so; None where a stage's heads cannot be."""
+        launches, notes = [], []
+        last = len(self.system.stages) - 1
+        for number, stage in enumerate(self.system.stages):
+            if stage.serial:
+                found = self._serial(stage, family)
+                if found is None:
+                    return None, []
+                cores, note = found
+            else:
+                cores, note = self._parallel(stage)
+            notes.append(replace(note, choice=f"{stage.name}: {note.choice}"))
+            launches.append(Launch(cores, self.system.synced and number < last))
+        return tuple(launches), notes
+
+    def _program(self, stage: Stage, columns: int) -> int:
+        key = (stage.name, columns)
+        if key not in self._found:
+            dims = Dims(CHUNK, self.shape.key_dim, columns, 1, False)
+            made, notes = through_passes(self._form(stage), dims, self.constants, "whole", self.target, searches=3)
+            self._found[key] = len(self.programs)
+            self.programs.append(made)
+            self.notes += [replace(note, choice=f"{stage.name}, {columns} columns: {note.choice}") for note in notes]
+        return self._found[key]
+
+    def _form(self, stage: Stage) -> Form:
+        def build(dims: Dims, constants: Constants, kind: Kind) -> Program:
+            return stage.build(dims, constants, self.system.slot, self.system.parts)
+
+        return Form(build, pairs=False, shares_keys=False, slot_bytes=None, carried=True)
+
+    def _serial(self, stage: Stage, family: Family) -> tuple[tuple[tuple[Item, ...], ...], Note] | None:
+        shape = self.shape
+        full = Dims(CHUNK, shape.key_dim, shape.value_dim, 1, False)
+        weights = weights_of(self._form(stage), full, self.target, pairs=False)
+        try:
             mapping, note = map_to_cores(
-                sequences, shape.value_heads, shape.value_dim, chunks, target.ai_cores, weights, pairs=False
-            )
-            told.append(replace(note, choice=f"{stage.name}: {note.choice}"))
-            cores = tuple(
-                tuple(Item(program(piece.columns), piece.sequence, piece.head, piece.column) for piece in core)
-                for core in mapping.launches[0]
-            )
-        else:
-            shares, note = chunks_to_cores(sequences, shape.value_heads, chunks, target.ai_cores, stage.name)
-            told.append(note)
-            cores = tuple(
-                tuple(Item(program(full.columns), one.sequence, one.head, 0, one.first_chunk, one.chunks) for one in share)
-                for share in shares
-            )
-        launches.append(_launch(cores, synced and number < len(stages) - 1))
-    made_of = Programs(
-        target.npu_arch, CHUNK, tuple(programs), tuple(launches), constants.to_bytes(), slot_bytes(slot)
-    )  # fmt: skip
-    return Plan(version, mechanism, shape, target.fingerprint, name, made_of, tuple(told))
+                self.sequences, shape.value_heads, shape.value_dim, chunks_of(shape), self.target.ai_cores, weights,
+                pairs=False, family=family,
+            )  # fmt: skip
+        except ValueError:  # none of this family
+            return None
+        cores = tuple(
+            tuple(Item(self._program(stage, piece.columns), piece.sequence, piece.head, piece.column) for piece in core)
+            for core in mapping.launches[0]
+        )
+        return cores, note
+
+    def _parallel(self, stage: Stage) -> tuple[tuple[tuple[Item, ...], ...], Note]:
+        shape = self.shape
+        program = self._program(stage, shape.value_dim)
+        shares, note = chunks_to_cores(
+            self.sequences, shape.value_heads, chunks_of(shape), self.target.ai_cores
+        )  # fmt: skip
+        cores = tuple(
+            tuple(Item(program, one.sequence, one.head, 0, one.first_chunk, one.chunks) for one in share) for share in shares
+        )
+        return cores, note
 
 
-def _launch(cores: tuple[tuple[Item, ...], ...], synced: bool) -> Launch:
-    return Launch(cores, synced) if synced else Launch(cores)
-
-
-def _form(stage: Stage, slot: Slot, parts: int) -> Form:
-    def build(dims: Dims, constants: Constants, kind: Kind) -> Program:
-        return stage.build(dims, constants, slot, parts)
-
-    return Form(build, pairs=False, shares_keys=False, slot_bytes=None, carried=True)
+def _used(programs: Programs) -> Programs:
+    """Without programs that no item runs."""
+    items = [item for launch in programs.launches for core in launch.cores for item in core]
+    used = sorted({item.program for item in items})
+    number = {program: at for at, program in enumerate(used)}
+    launches = tuple(
+        Launch(tuple(tuple(replace(item, program=number[item.program]) for item in core) for core in launch.cores), launch.synced)
+        for launch in programs.launches
+    )
+    return replace(programs, programs=tuple(programs.programs[at] for at in used), launches=launches)

@@ -10,7 +10,7 @@ from hajax.lowering.slots import FP32, Field, slot_of
 from hajax.mechanisms import Mechanism
 from hajax.plans import Plan, Shape
 from hajax.schedules.ascend import CHUNK
-from hajax.schedules.staged import Stage, schedule_stages
+from hajax.schedules.staged import Stage, System, schedule_stages
 from hajax.targets import NpuTarget
 
 
@@ -20,7 +20,8 @@ def schedule_vllm_ascend(mechanism: Mechanism, shape: Shape, target: NpuTarget, 
     per_channel = mechanism.decay == "per_channel"
     slot = _slot(full, parts, per_channel)
     stages = (*_system(per_channel), *_rows(), *_erased(parts, per_channel))
-    return schedule_stages("vllm_ascend", mechanism, shape, target, version, stages, slot, parts)
+    system = System("vllm_ascend", stages, slot, parts, families=("whole heads",))  # as its state kernel is
+    return schedule_stages(system, mechanism, shape, target, version)
 
 
 def _slot(full: Dims, parts: int, per_channel: bool) -> dict[str, Field]:
