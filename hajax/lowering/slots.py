@@ -4,7 +4,7 @@ A tile lies there as on the core, in column blocks: one or two parts of fp16, or
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, at
 from hajax.lowering.tiles import Parts, parts_in_l1, vector
@@ -45,12 +45,20 @@ class Field:
         return max(1, self.parts) * self.part_bytes
 
 
-def slot_of(tiles: Mapping[str, tuple[int, int, int]]) -> dict[str, Field]:
-    """One tile (rows, columns, parts) behind the other; those named u, h and x have the state's columns."""
-    fields, place = {}, 0
-    for name, (rows, columns, parts) in tiles.items():
-        fields[name] = Field(place, rows, columns, parts, name in OF_STATE_COLUMNS)
-        place += fields[name].bytes
+def slot_of(tiles: Mapping[str, tuple[int, int, int]], lives: Mapping[str, tuple[int, int]]) -> dict[str, Field]:
+    """Tiles (rows, columns, parts) with their first and last stage: those that never live together share bytes.
+
+    Those named u, h and x have the state's columns.
+    """
+    fields: dict[str, Field] = {}
+    for name in sorted(lives, key=lambda name: (-Field(0, *tiles[name], False).bytes, name)):
+        field, (first, last) = Field(0, *tiles[name], name in OF_STATE_COLUMNS), lives[name]
+        place = 0
+        others = [other for key, other in fields.items() if lives[key][0] <= last and lives[key][1] >= first]
+        for other in sorted(others, key=lambda other: other.place):
+            if place + field.bytes > other.place and place < other.place + other.bytes:
+                place = other.place + other.bytes
+        fields[name] = replace(field, place=place)
     return fields
 
 

@@ -6,10 +6,10 @@ with their strengths; e^G_C; h, the state before the chunk, and x, what is writt
 
 from dataclasses import dataclass
 
+from hajax.lowering import staged_scalar
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, Constants, Dims, at
 from hajax.lowering.exchange import two_stages
-from hajax.lowering.slots import FP32, Field, put_parts, put_tile, room_for, slot_of, take, take_parts
-from hajax.lowering.staged_scalar import whole_tile
+from hajax.lowering.slots import FP32, Field, put_parts, put_tile, room_for, take, take_parts
 from hajax.lowering.system import lower_inverse, place_system, zero_above
 from hajax.lowering.tiles import TRANSPOSE, Parts, load, load_parts, parts_in_l1, vector
 from hajax.lowering.vector_channel import PIECE, Form, advance, decay_of, left_of, lower_levels, lower_output, written
@@ -46,23 +46,21 @@ Slot = dict[str, Field]
 BLOCKED = Layouts()
 
 
-def slot_for(full: Dims, parts: int, names: tuple[str, ...]) -> Slot:
+def tiles_of(full: Dims, parts: int) -> dict[str, tuple[int, int, int]]:
     """As staged_scalar's. kg: one tile for each piece of the key channels, named kg0, ..."""
-    rows, keys, values = full.rows, full.keys, full.values
-    sizes = {
-        "A": (rows, rows, parts),
-        "P": (full.triangle, 1, parts),
-        "w": (rows, keys, parts),
-        "u": (rows, values, FP32 if parts == 2 else 1),
-        "decay": (keys, 1, FP32),
-        "h": (keys, values, parts),
-        "x": (rows, values, parts),
-    }
+    rows, keys = full.rows, full.keys
     pieces = {f"kg{n}": (rows * min(PIECE, keys - first), 1, parts) for n, first in enumerate(range(0, keys, PIECE))}
-    tiles: dict[str, tuple[int, int, int]] = {}
-    for name in names:
-        tiles |= pieces if name == "kg" else {name: sizes[name]}
-    return slot_of(tiles)
+    return {
+        **staged_scalar.tiles_of(full, parts),
+        "P": (full.triangle, 1, parts),
+        "decay": (keys, 1, FP32),
+        **pieces,
+    }
+
+
+def kept_keys(full: Dims) -> tuple[str, ...]:
+    """The names of kg's tiles."""
+    return tuple(f"kg{n}" for n in range(-(-full.keys // PIECE)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +216,7 @@ def build_state(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Pro
     put_parts(asm, state.parts, slot["h"], values, "h")
     product = asm.buffer("w S", "L0C", rows * values * FULL)
     read_state(state, (Read(left_rows(asm, erased, "w"), product, "w S"),))
-    x = whole_tile(asm, slot["u"], free, "u")
+    x = staged_scalar.whole_tile(asm, slot["u"], free, "u")
     read = fetch(asm, product, rows, values, "blocked", label="w S")
     scale = asm.scalar(-1 / (KEY_SCALE * state.scale))
     vector(asm, "axpy32", x.place, read.place, repeats=x.repeats, scalar=scale, label="x")

@@ -10,7 +10,7 @@ from hajax.lowering import gates
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, Constants, Dims, at
 from hajax.lowering.exchange import two_stages
 from hajax.lowering.gates import Basics
-from hajax.lowering.slots import FP32, Field, put_parts, put_tile, room_for, slot_of, take, take_parts
+from hajax.lowering.slots import FP32, Field, put_parts, put_tile, room_for, take, take_parts
 from hajax.lowering.strengths import Strengths
 from hajax.lowering.system import System, lower_inverse, place_system, zero_above
 from hajax.lowering.tiles import TRANSPOSE, TRIANGLE, Parts, copy_out, load, multiply, vector
@@ -37,17 +37,16 @@ Slot = dict[str, Field]
 BLOCKED = Layouts()
 
 
-def slot_for(full: Dims, parts: int, names: tuple[str, ...]) -> Slot:
-    """The slot of stages that hand on these tiles. parts: as of Assembler; x and the like are rounded to fp16 when it is 1."""
+def tiles_of(full: Dims, parts: int) -> dict[str, tuple[int, int, int]]:
+    """What stages may hand on: rows, columns and parts (as of Assembler; u is rounded to fp16 when they are 1)."""
     rows, keys, values = full.rows, full.keys, full.values
-    sizes = {
+    return {
         "A": (rows, rows, parts),
         "w": (rows, keys, parts),
         "u": (rows, values, FP32 if parts == 2 else 1),
         "h": (keys, values, parts),
         "x": (rows, values, parts),
     }
-    return slot_of({name: sizes[name] for name in names})
 
 
 @dataclass(frozen=True, slots=True)

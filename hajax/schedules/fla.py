@@ -8,19 +8,6 @@ from hajax.schedules.ascend import CHUNK
 from hajax.schedules.staged import Stage, System, schedule_stages
 from hajax.targets import NpuTarget
 
-_PER_CHANNEL = (
-    Stage("scores and solve", staged_channel.build_scores),
-    Stage("erased keys and values", staged_channel.build_erased),
-    Stage("states", staged_channel.build_state, serial=True),
-    Stage("output", staged_channel.build_output),
-)
-_SCALAR = (
-    Stage("solve", staged_scalar.build_solve),
-    Stage("erased keys and values", staged_scalar.build_erased),
-    Stage("states", staged_scalar.build_state, serial=True),
-    Stage("output", staged_scalar.build_output),
-)
-
 
 def schedule_fla(mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int, parts: int = 2) -> Plan:
     """Solve, then w and u, then states, then output: four launches. parts: as of schedule_hanpu."""
@@ -35,8 +22,25 @@ def schedule_fla_megakernel(mechanism: Mechanism, shape: Shape, target: NpuTarge
 def _schedule(name: str, mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int, parts: int, synced: bool) -> Plan:
     full = Dims(CHUNK, shape.key_dim, shape.value_dim, 1, False)
     if mechanism.decay == "per_channel":
-        slot = staged_channel.slot_for(full, parts, ("A", "P", "w", "u", "kg", "decay", "h", "x"))
-        system = System(name, _PER_CHANNEL, slot, parts, synced)
+        system = System(name, _per_channel(full), staged_channel.tiles_of(full, parts), parts, synced)
     else:
-        system = System(name, _SCALAR, staged_scalar.slot_for(full, parts, ("A", "w", "u", "h", "x")), parts, synced)
+        system = System(name, _SCALAR, staged_scalar.tiles_of(full, parts), parts, synced)
     return schedule_stages(system, mechanism, shape, target, version)
+
+
+_SCALAR = (
+    Stage("solve", staged_scalar.build_solve, writes=("A",)),
+    Stage("erased keys and values", staged_scalar.build_erased, reads=("A",), writes=("w", "u")),
+    Stage("states", staged_scalar.build_state, reads=("w", "u"), writes=("h", "x"), serial=True),
+    Stage("output", staged_scalar.build_output, reads=("h", "x")),
+)
+
+
+def _per_channel(full: Dims) -> tuple[Stage, ...]:
+    kept = staged_channel.kept_keys(full)
+    return (
+        Stage("scores and solve", staged_channel.build_scores, writes=("A", "P")),
+        Stage("erased keys and values", staged_channel.build_erased, reads=("A",), writes=("w", "u", "decay", *kept)),
+        Stage("states", staged_channel.build_state, reads=("w", "u", "decay", *kept), writes=("h", "x"), serial=True),
+        Stage("output", staged_channel.build_output, reads=("P", "h", "x")),
+    )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hajax.lowering.assembler import Constants, Dims
-from hajax.lowering.slots import Field, slot_bytes
+from hajax.lowering.slots import Field, slot_bytes, slot_of
 from hajax.mechanisms import Mechanism
 from hajax.passes.heads_to_cores import Family, Kind, map_to_cores
 from hajax.passes.plan_cycles import plan_cycles
@@ -23,26 +23,40 @@ Build = Callable[[Dims, Constants, Slot, int], Program]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One launch. serial: its chunks follow one another, so heads, or columns of them, go to cores, else chunks do."""
+    """One launch, and the tiles of the slot that it reads and writes.
+
+    serial: its chunks follow one another, so heads, or columns of them, go to cores, else chunks do.
+    """
 
     name: str
     build: Build
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
     serial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A system's stages and what they hand on. synced: one launch, with a barrier of all cores between stages.
+    """A system's stages and the tiles that they hand on. synced: one launch, with a barrier of all cores between stages.
 
     families: how heads of serial stages may be mapped; the one with the least modelled cycles is taken.
     """
 
     name: str
     stages: tuple[Stage, ...]
-    slot: Slot
+    tiles: dict[str, tuple[int, int, int]]
     parts: int = 2
     synced: bool = False
     families: tuple[Family, ...] = ("whole heads", "column pieces")
+
+    def slot(self) -> Slot:
+        """Where each tile lies, from the first stage that writes it to the last one that reads it."""
+        lives: dict[str, tuple[int, int]] = {}
+        for number, stage in enumerate(self.stages):
+            for name in (*stage.reads, *stage.writes):
+                assert name in lives or name in stage.writes, f"{self.name}: {name} is read before it is written"
+                lives[name] = (lives.get(name, (number, number))[0], number)
+        return slot_of(self.tiles, lives)
 
 
 def schedule_stages(system: System, mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int) -> Plan:
@@ -60,7 +74,7 @@ def schedule_stages(system: System, mechanism: Mechanism, shape: Shape, target: 
         if launches is None:
             continue
         programs = Programs(
-            target.npu_arch, CHUNK, tuple(planner.programs), launches, planner.constants.to_bytes(), slot_bytes(system.slot)
+            target.npu_arch, CHUNK, tuple(planner.programs), launches, planner.constants.to_bytes(), slot_bytes(planner.slot)
         )
         plan = Plan(version, mechanism, shape, target.fingerprint, system.name, _used(programs), (*planner.notes, *notes))
         made.append((sum(plan_cycles(plan, target)) if len(system.families) > 1 else 0.0, plan))
@@ -72,6 +86,7 @@ class _Planner:
 
     def __init__(self, system: System, shape: Shape, target: NpuTarget, sequences: int):
         self.system, self.shape, self.target, self.sequences = system, shape, target, sequences
+        self.slot = system.slot()
         self.constants = Constants()
         self.programs: list[Program] = []
         self.notes: list[Note] = []
@@ -105,7 +120,7 @@ class _Planner:
 
     def _form(self, stage: Stage) -> Form:
         def build(dims: Dims, constants: Constants, kind: Kind) -> Program:
-            return stage.build(dims, constants, self.system.slot, self.system.parts)
+            return stage.build(dims, constants, self.slot, self.system.parts)
 
         return Form(build, pairs=False, shares_keys=False, slot_bytes=None, carried=True)
 
