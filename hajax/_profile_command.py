@@ -46,9 +46,14 @@ def run(request: Request) -> dict[str, Any]:
 def find_model(text: str) -> Model:
     """By name, in any case, or from a config.json or a folder with one."""
     named = text.lower() in (name.lower() for name in MODELS)
-    if not named and (Path(text).exists() or "/" in text or text.endswith(".json")):
+    if named or not (Path(text).exists() or "/" in text or text.endswith(".json")):
+        return model_named(text)
+    try:
         return model_from_file(text)
-    return model_named(text)
+    except OSError as error:
+        raise ValueError(f"--model-config: cannot read {text} ({error.strerror or 'no such file'})") from None
+    except ValueError as error:
+        raise ValueError(f"--model-config: {error}") from None
 
 
 def parse_tokens(text: str | None) -> dict[int, tuple[str, ...]]:
@@ -131,7 +136,7 @@ def _prefill(prefill: Prefill, prompts: tuple[str, ...]) -> dict[str, Any]:
         | _amount(row.each)
         for row in prefill.kernels
     ]
-    head = {"tokens": prefill.tokens, "prompts": list(prompts)} | _amount(total)
+    head = {"tokens": prefill.tokens, "prompts": list(prompts), "schedule": prefill.schedule} | _amount(total)
     return head | {"kinds": kinds, "layers": layers, "kernels": kernels}
 
 
@@ -146,11 +151,13 @@ def _amount(amount: Amount) -> dict[str, float | int]:
 
 
 def _lengths_table(prefills: list[Any]) -> Table:
-    table = _table("prefill", "tokens", "time to first token, ms", "energy, J", "GM, GB", "DDR, GB", "launches", "prompt")
+    table = _table(
+        "prefill", "tokens", "time to first token, ms", "energy, J", "GM, GB", "DDR, GB", "launches", "schedule", "prompt"
+    )
     for one in prefills:
         table.add_row(
             str(one["tokens"]), f"{one['modelled_ms']:.1f}", f"{one['modelled_mj'] / 1e3:.2f}", f"{one['gm_bytes'] / 1e9:.1f}",
-            f"{one['ddr_bytes'] / 1e9:.1f}", str(one["launches"]), "; ".join(one["prompts"]),
+            f"{one['ddr_bytes'] / 1e9:.1f}", str(one["launches"]), one["schedule"], "; ".join(one["prompts"]),
         )  # fmt: skip
     return table
 
@@ -185,7 +192,7 @@ def _kernels_table(prefill: Mapping[str, Any]) -> Table:
 
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    words = ("prompt", "mixer", "feed forward", "layer", "kernel", "busiest pipe", "by")
+    words = ("schedule", "prompt", "mixer", "feed forward", "layer", "kernel", "busiest pipe", "by")
     for column in columns:
         table.add_column(column, justify="left" if column in words else "right")
     return table

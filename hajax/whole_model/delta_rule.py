@@ -15,10 +15,18 @@ from hajax.whole_model.roofline import PIPES, Cost
 _OPTIONS = emulated.SimOptions(check_races=False, check_written=False, counts_only=True, timeline=False)
 
 
+def delta_rule_plan(target: NpuTarget, kernel: DeltaRuleCore, schedule: str | None) -> plans.Plan:
+    """Raises ValueError for a schedule that there is not, or that has no plan for such a problem."""
+    shape = plans.Shape(
+        1, kernel.tokens, 1, kernel.key_heads, kernel.value_heads, kernel.key_dim, kernel.value_dim, "float16", "float16"
+    )
+    return planner.plan(MECHANISMS[kernel.mechanism], shape, target, schedule)
+
+
 @functools.lru_cache(maxsize=256)
 def delta_rule_cost(target: NpuTarget, kernel: DeltaRuleCore, schedule: str | None) -> Cost:
     """All launches of the plan, one after the other, on arrays of zeros: neither counts nor times depend on what they hold."""
-    plan = planner.plan(MECHANISMS[kernel.mechanism], _shape(kernel), target, schedule)
+    plan = delta_rule_plan(target, kernel, schedule)
     *_, runs = emulated.execute(plans.to_bytes(plan), _blank(kernel), scale=1.0, target=target, options=_OPTIONS)
     counts: dict[str, int] = {}
     for run in runs:
@@ -35,12 +43,6 @@ def delta_rule_cost(target: NpuTarget, kernel: DeltaRuleCore, schedule: str | No
         busy={pipe: sum(max(core[pipe] for core in run.busy_cycles) for run in runs) for pipe in PIPES},
         counts=counts,
         launches=len(runs),
-    )
-
-
-def _shape(kernel: DeltaRuleCore) -> plans.Shape:
-    return plans.Shape(
-        1, kernel.tokens, 1, kernel.key_heads, kernel.value_heads, kernel.key_dim, kernel.value_dim, "float16", "float16"
     )
 
 

@@ -11,7 +11,7 @@ _FULL, _LINEAR = "full_attention", "linear_attention"
 
 
 def model_from_file(path: str | os.PathLike[str]) -> Model:
-    """Reads a config.json, or that of a folder. Raises ValueError or OSError naming the file and the key."""
+    """Reads a config.json, or that of a folder. Raises OSError, or ValueError naming the file and the key."""
     from hajax.models._json import read_json  # brings JAX with it
 
     try:

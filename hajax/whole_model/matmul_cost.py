@@ -165,8 +165,8 @@ def _operands(target: NpuTarget, kernel: Matmul, tiling: Tiling) -> tuple[int, i
     left_reads = 1 if tiling.kept == "left" else -(-columns // tiling.columns)
     right_reads = 1 if tiling.kept == "right" else -(-rows // tiling.rows)
     read = HALF * k * -(-kernel.batch // tiling.batches) * (rows * left_reads + columns * right_reads)
-    cores = tiling.batches * tiling.row_cores * tiling.column_cores
-    return read, min(read, -(-_missed(target, m, n, k, kernel.batch, tiling.batches) // cores))
+    missed = _missed(target, m, n, k, kernel.batch, tiling.batches)
+    return read, min(read, -(-missed * _own(kernel, tiling) // (m * n * kernel.batch)))
 
 
 def _all_operands(target: NpuTarget, kernel: Matmul, tiling: Tiling) -> tuple[int, int]:

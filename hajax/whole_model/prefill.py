@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from hajax import planner
 from hajax.targets import NpuTarget, npu
-from hajax.whole_model.delta_rule import delta_rule_cost
+from hajax.whole_model.delta_rule import delta_rule_cost, delta_rule_plan
 from hajax.whole_model.kernel_cost import kernel_cost
 from hajax.whole_model.kernels import KINDS, DeltaRuleCore, Kernel, Kind
 from hajax.whole_model.layers import embedding_kernels, head_kernels, layer_kernels
@@ -64,9 +65,10 @@ class LayerRow:
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """A prompt's prefill: time to first token is total.microseconds."""
+    """A prompt's prefill: time to first token is total.microseconds. schedule: of the plan that ran, "" without a delta rule."""
 
     tokens: int
+    schedule: str
     total: Amount
     by_kind: tuple[tuple[Kind, Amount], ...]
     layers: tuple[LayerRow, ...]
@@ -75,7 +77,7 @@ class Prefill:
 
 @dataclass(frozen=True, slots=True)
 class ModelProfile:
-    """Prefills of a model on a chip. fits: whether its fp16 weights are smaller than the chip's memory."""
+    """Prefills of a model on a chip. schedule: as asked for; fits: whether the fp16 weights fit into the chip's memory."""
 
     model: str
     target: str
@@ -113,9 +115,16 @@ def profile_prefills(
     count = parameters(model)
     size = count * WEIGHT_BYTES
     return ModelProfile(
-        model.name, chip.name, schedule or "hajax", count, size, chip.gm_bytes, size <= chip.gm_bytes, _notes(model),
-        tuple(found),
-    )  # fmt: skip
+        model=model.name,
+        target=chip.name,
+        schedule=schedule or planner.default_schedule(chip),
+        parameters=count,
+        weight_bytes=size,
+        memory_bytes=chip.gm_bytes,
+        fits=size <= chip.gm_bytes,
+        notes=_notes(model),
+        prefills=tuple(found),
+    )
 
 
 def _chip(target: str | NpuTarget) -> NpuTarget:
@@ -145,7 +154,16 @@ def _prefill(model: Model, tokens: int, target: NpuTarget, schedule: str | None)
     layers = tuple(_layer_row(number, layer, by_layer[layer]) for number, layer in enumerate(model.layers))
     total = _sum(rows)
     by_kind = tuple((kind, _sum([row for row in rows if row.kind == kind])) for kind in KINDS)
-    return Prefill(tokens, total, by_kind, layers, tuple(rows))
+    return Prefill(tokens, _schedule(model, tokens, target, schedule), total, by_kind, layers, tuple(rows))
+
+
+def _schedule(model: Model, tokens: int, target: NpuTarget, schedule: str | None) -> str:
+    """Of the plan that ran, which "auto" leaves to the planner; all delta rules of a model are alike."""
+    for layer in model.layers:
+        for kernel in layer_kernels(layer, model.hidden, tokens):
+            if isinstance(kernel, DeltaRuleCore):
+                return delta_rule_plan(target, kernel, schedule).schedule
+    return ""
 
 
 def _row(place: str, kernel: Kernel, times: int, target: NpuTarget, schedule: str | None) -> KernelRow:

@@ -3,12 +3,19 @@
 from dataclasses import dataclass
 
 MOST_DELTA_DIM = 128  # of a delta-rule head on a chip
+MOST_ATTENTION_DIM = 1024  # of an attention head: 16 queries of it, twice, fill L0A
 
 
 def _positive(owner: str, **sizes: int | None) -> None:
     for name, size in sizes.items():
         if size is not None and (isinstance(size, bool) or not isinstance(size, int) or not 1 <= size <= 1 << 24):
             raise ValueError(f"{owner}.{name}: expected a positive integer up to {1 << 24}, got {size!r}")
+
+
+def _attention_dims(owner: str, **dims: int) -> None:
+    for name, dim in dims.items():
+        if dim > MOST_ATTENTION_DIM:
+            raise ValueError(f"{owner}.{name}: expected at most {MOST_ATTENTION_DIM}, got {dim}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,9 @@ class Attention:
 
     def __post_init__(self) -> None:
         _positive("Attention", heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_dim, rotated=self.rotated)
+        _attention_dims("Attention", head_dim=self.head_dim)
+        if self.rotated > self.head_dim:
+            raise ValueError(f"Attention.rotated: expected at most the head's {self.head_dim}, got {self.rotated}")
         if self.heads % self.kv_heads:
             raise ValueError(f"Attention.heads: expected a multiple of the {self.kv_heads} key heads, got {self.heads}")
 
@@ -94,6 +104,7 @@ class LatentAttention:
     def __post_init__(self) -> None:
         _positive("LatentAttention", heads=self.heads, query_rank=self.query_rank, latent_rank=self.latent_rank)
         _positive("LatentAttention", plain_dim=self.plain_dim, rope_dim=self.rope_dim, value_dim=self.value_dim)
+        _attention_dims("LatentAttention", key_dim=self.key_dim, value_dim=self.value_dim)
 
     @property
     def key_dim(self) -> int:
