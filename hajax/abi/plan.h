@@ -88,8 +88,8 @@ typedef struct {
 
 #define HJ_ZERO_BYTES 8192 /* zeros to fill the rows of a last chunk from */
 
-/* One launch: core c runs items first_item + c's share, which are contiguous. With sync_after the next one needs none of
- * its own: its cores, as many, meet (SyncAll) and go on with it in the same kernel. */
+/* One launch: core c runs items first_item + c's share, which are contiguous. With sync_after the next one needs none
+ * of its own: its cores, as many, meet (SyncAll) and go on with it in the same kernel. */
 typedef struct {
   int32_t cores;
   int32_t first_item; /* of core 0 */

@@ -83,8 +83,8 @@ __aicore__ inline LocalTensor<half> InL0a(uint32_t address) {
 __aicore__ inline LocalTensor<half> InL0b(uint32_t address) {
   return LocalTensor<half>(TPosition::B2, address, static_cast<uint32_t>((kL0bBytes - address) / sizeof(half)));
 }
-// Made with one fractal: the emulator also runs the kernel on a what-if chip with less of it (docs/emulator.md), and holds every
-// access against the chip that it runs on.
+// Made with one fractal: the emulator also runs the kernel on a what-if chip with less of it (docs/emulator.md), and
+// holds every access against the chip that it runs on.
 __aicore__ inline LocalTensor<float> InL0c(uint32_t address) {
   LocalTensor<float> tensor(TPosition::CO1, address, kSide * kSide);
   tensor.SetBufferLen(kL0cBytes - address);
