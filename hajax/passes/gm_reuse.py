@@ -18,7 +18,8 @@ from hajax.plans.program import Item, Launch, Program, Step
 CONSTANTS, CODE = "constants", "code"
 _OF_KEY_HEADS = ("query", "key")
 _OF_COLUMNS = ("value", "output", "state_in", "state_out")
-_SAMPLES = 16  # chunks of a piece, and pieces of a core, whose way through L2 is looked at
+_HELD = 0.9  # of L2's bytes, what is not lost before it is read again: sets fill unevenly
+_SAMPLES = 8  # chunks of a piece, and pieces of a core, whose way through L2 is looked at
 
 Tensor = tuple[str, bool]  # with True: an item's columns of it
 Place = tuple[Tensor, int, int]  # of each slot of the workspace and of the constants, bytes from .. to; else the whole tensor
@@ -132,7 +133,7 @@ class Reuse:
     """Launches one after the other, and what the last one of them finds in L2."""
 
     def __init__(self, traffic: Sequence[Traffic], grouped: int, l2_bytes: int):
-        self._traffic, self._grouped, self._l2 = traffic, grouped, float(l2_bytes)
+        self._traffic, self._grouped, self._l2 = traffic, grouped, _HELD * l2_bytes
         self._past: list[_Past] = []
         self._shares: dict[Tensor, float] = {}
         self._spans = functools.cache(self._spans_of)

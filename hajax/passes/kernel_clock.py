@@ -14,8 +14,8 @@ from hajax.plans.footprint import pipe as pipe_of
 from hajax.plans.program import Flag, Program, Step
 from hajax.targets import NpuTarget
 
-SETTLED = 8  # chunks that are walked; those of a longer item take the cycles of the last whole iterations
-_MEASURED = 4  # of these iterations
+_MEASURED = 4  # whole iterations, whose cycles those of a longer item take as well
+_SETTLED = 1 + _MEASURED  # chunks that are walked, and one for each stage
 _MTE2 = PIPES.index("MTE2")
 _FRAME_BYTES = abi.constant("HJ_FRAME_BYTES")
 STEP_BYTES = 8 * abi.constant("HJ_STEP_WORDS")
@@ -47,7 +47,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """An item as its core finds it.
+    """An item as its core finds it, of chunks that are walked.
 
     first, last: its chunks hold the sequence's. fresh: another program ran before. missed: of the program, its steps, the share
     that is not in L2.
@@ -209,8 +209,13 @@ def meeting_cycles(target: NpuTarget) -> float:
     return clock.scalar
 
 
-def item_cycles(rows: Rows, visit: Visit, target: NpuTarget) -> float:
-    """Of an item, from the end of the one before it to its own."""
+def walked(chunks: int, stages: int) -> int:
+    """Of an item's chunks, those that a visit has; all others take the same."""
+    return min(chunks, _SETTLED + stages)
+
+
+def item_cycles(rows: Rows, visit: Visit, target: NpuTarget) -> tuple[float, float]:
+    """Of an item, from the end of the one before it to its own; and of each chunk more."""
     clock = _Clock(target, rows.flags)
     clock.scalar += 2 * target.issue_cycles + target.flag_cycles
     clock.fetch(abi.constant("HJ_ITEM_BYTES"), 1.0)
@@ -229,14 +234,14 @@ def item_cycles(rows: Rows, visit: Visit, target: NpuTarget) -> float:
     return _sections(clock, rows, visit)
 
 
-def _sections(clock: _Clock, rows: Rows, visit: Visit) -> float:
+def _sections(clock: _Clock, rows: Rows, visit: Visit) -> tuple[float, float]:
     def section(steps: Sequence[_Row], on: Sequence[bool], firsts: Sequence[bool], lasts: Sequence[bool], parted: bool) -> None:
         if steps:
             clock.walk(steps, on, firsts, lasts)
             if parted:
                 clock.barrier()
 
-    stages, chunks = rows.stages, min(visit.chunks, SETTLED + rows.stages)
+    stages, chunks = rows.stages, visit.chunks
     each = (True,) * stages
     section(rows.setup, each, (visit.fresh,) * stages, each, True)
     began: list[float] = []
@@ -253,5 +258,5 @@ def _sections(clock: _Clock, rows: Rows, visit: Visit) -> float:
     if rows.carried:
         clock.barrier()
     section(rows.finish, each, (visit.first and chunks == 1,) * stages, (visit.last,) * stages, True)
-    steady = (began[chunks - 1] - began[chunks - 1 - _MEASURED]) / _MEASURED if visit.chunks > chunks else 0.0
-    return clock.scalar + (visit.chunks - chunks) * steady
+    steady = (began[chunks - 1] - began[chunks - 1 - _MEASURED]) / _MEASURED if chunks > _MEASURED else 0.0
+    return clock.scalar, steady

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from hajax.passes.gm_reuse import CODE, CONSTANTS, Piece, Place, Reuse, is_write, pieces_of, place_of, traffic_of
-from hajax.passes.kernel_clock import Rows, Visit, item_cycles, meeting_cycles, rows_of, start_cycles
+from hajax.passes.kernel_clock import Rows, Visit, item_cycles, meeting_cycles, rows_of, start_cycles, walked
 from hajax.plans import Plan, Programs, Shape, opened
 from hajax.plans.footprint import Dims
 from hajax.plans.program import Step
@@ -28,7 +28,7 @@ class _Found:
     shares: dict[Place, float]
     code: float  # share of its steps
     rows: dict[bool, Rows] = field(default_factory=dict)
-    cycles: dict[tuple[Visit, bool], float] = field(default_factory=dict)
+    cycles: dict[tuple[Visit, bool], tuple[float, float]] = field(default_factory=dict)
 
 
 class _Model:
@@ -72,12 +72,14 @@ class _Model:
         for piece in core:
             program = piece.item.program
             its, cold = found[program], program not in met
-            visit = Visit(piece.chunks, piece.first, piece.last, program != before, its.code if cold else 0.0)
+            chunks = walked(piece.chunks, self._programs.programs[program].stages)
+            visit = Visit(chunks, piece.first, piece.last, program != before, its.code if cold else 0.0)
             if (visit, cold) not in its.cycles:
                 if cold not in its.rows:
                     its.rows[cold] = self._rows(program, its.shares, cold)
                 its.cycles[visit, cold] = item_cycles(its.rows[cold], visit, self._target)
-            total += its.cycles[visit, cold]
+            cycles, steady = its.cycles[visit, cold]
+            total += cycles + (piece.chunks - chunks) * steady
             before = program
             met.add(program)
         return total
