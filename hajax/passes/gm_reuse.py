@@ -49,9 +49,11 @@ class Traffic:
     ends: dict[Place, int]
     heads: tuple[tuple[Tensor, int], ...]
 
-    def touches(self, place: Place) -> bool:
-        """Any byte of it."""
-        return overlaps(place, (*self.reads, *self.writes, *self.kept))
+    @property
+    def by_name(self) -> dict[str, tuple[Place, ...]]:
+        """Places that it reads or writes, by their tensors' names."""
+        every = {*self.reads, *self.writes, *self.kept}
+        return {name: tuple(one for one in every if one[0][0] == name) for name in {one[0][0] for one in every}}
 
 
 def pieces_of(launch: Launch, all_chunks: int) -> list[list[Piece]]:
@@ -135,6 +137,8 @@ class Reuse:
     def __init__(self, traffic: Sequence[Traffic], grouped: int, l2_bytes: int):
         self._traffic, self._grouped, self._l2 = traffic, grouped, _HELD * l2_bytes
         self._past: list[_Past] = []
+        self._sums = [0.0]  # of their bytes, up to each
+        self._moved: dict[str, list[tuple[int, int, tuple[Place, ...]]]] = {}  # by name: launch, program, places
         self._shares: dict[Tensor, float] = {}
         self._spans = functools.cache(self._spans_of)
         self._lost = functools.cache(self._lost_of)
@@ -144,6 +148,10 @@ class Reuse:
         self._shares = self._shares_of(cores)
         used = tuple(sorted({piece.item.program for core in cores for piece in core}))
         self._past.append(_Past(cores, used, self._bytes(cores)))
+        self._sums.append(self._sums[-1] + self._past[-1].bytes)
+        for program in used:
+            for name, places in self._traffic[program].by_name.items():
+                self._moved.setdefault(name, []).append((len(self._past) - 1, program, places))
 
     def read(self, place: Place, program: int) -> float:
         """Of what a program of this launch reads there, the share that it misses."""
@@ -154,18 +162,20 @@ class Reuse:
 
     def lost(self, place: Place, program: int) -> float:
         """Of what a program of this launch moves there, the share that no launch before has left in L2."""
-        before = ((number, one.used) for number, one in enumerate(self._past[:-1]))
-        by = tuple((number, tuple(one for one in used if self._traffic[one].touches(place))) for number, used in before)
-        return self._lost(len(self._past), program, by, self._head_of(place[0]), place[0][0] in (CONSTANTS, CODE))
+        by: dict[int, list[int]] = {}
+        for number, one, its in self._moved.get(place[0][0], ()):
+            if number < len(self._past) - 1 and overlaps(place, its):
+                by.setdefault(number, []).append(one)
+        launches = tuple((number, tuple(programs)) for number, programs in by.items())
+        return self._lost(len(self._past), program, launches, self._head_of(place[0]), place[0][0] in (CONSTANTS, CODE))
 
     def _head_of(self, tensor: Tensor) -> int:
         """Value heads that share one head of a tensor."""
         return self._grouped if tensor[0] in _OF_KEY_HEADS else 1
 
     def _lost_of(self, number: int, program: int, by: tuple[tuple[int, tuple[int, ...]], ...], grouped: int, all: bool) -> float:
-        touched = [past for past, programs in by if programs]
-        if not touched or all:
-            return float(not touched or self._since(touched[-1], 1.0, 0.0) > self._l2)
+        if not by or all:
+            return float(not by or self._since(by[-1][0], 1.0, 0.0) > self._l2)
         seen = lost = 0
         for core in self._past[-1].cores:
             mine = [piece for piece in core if piece.item.program == program]
@@ -180,8 +190,7 @@ class Reuse:
 
     def _is_lost(self, by: tuple[tuple[int, tuple[int, ...]], ...], grouped: int, item: Item, chunk: int, when: float) -> bool:
         for past, programs in reversed(by):
-            spans = self._spans(past, programs, grouped) if programs else {}
-            for first, chunks, begin, end in spans.get((item.sequence, item.head // grouped), ()):
+            for first, chunks, begin, end in self._spans(past, programs, grouped).get((item.sequence, item.head // grouped), ()):
                 if first <= chunk < first + chunks:
                     then = begin + (chunk - first + 0.5) / chunks * (end - begin)
                     return self._since(past, then, when) > self._l2
@@ -189,7 +198,7 @@ class Reuse:
 
     def _since(self, past: int, then: float, when: float) -> float:
         """Bytes touched from this place in a launch of the past to that in the last one."""
-        between = sum(one.bytes for one in self._past[past + 1 : -1])
+        between = self._sums[-2] - self._sums[past + 1]
         return (1 - then) * self._past[past].bytes + between + when * self._past[-1].bytes
 
     def _spans_of(
