@@ -165,7 +165,7 @@ def _operands(target: NpuTarget, kernel: Matmul, tiling: Tiling) -> tuple[int, i
     left_reads = 1 if tiling.kept == "left" else -(-columns // tiling.columns)
     right_reads = 1 if tiling.kept == "right" else -(-rows // tiling.rows)
     read = HALF * k * -(-kernel.batch // tiling.batches) * (rows * left_reads + columns * right_reads)
-    missed = _missed(target, m, n, k, kernel.batch, tiling.batches)
+    missed = _missed(target, kernel, tiling)
     return read, min(read, -(-missed * _own(kernel, tiling) // (m * n * kernel.batch)))
 
 
@@ -176,14 +176,20 @@ def _all_operands(target: NpuTarget, kernel: Matmul, tiling: Tiling) -> tuple[in
     left_reads = min(tiling.column_cores, column_tiles) if tiling.kept == "left" else column_tiles
     right_reads = min(tiling.row_cores, row_tiles) if tiling.kept == "right" else row_tiles
     read = HALF * k * kernel.batch * (m * left_reads + n * right_reads)
-    return read, min(read, _missed(target, m, n, k, kernel.batch, tiling.batches))
+    return read, min(read, _missed(target, kernel, tiling))
 
 
-def _missed(target: NpuTarget, m: int, n: int, k: int, batch: int, at_once: int) -> int:
-    """Operand bytes from DDR: half of L2 holds a stretch of one operand while all of the other passes by."""
+def _missed(target: NpuTarget, kernel: Matmul, tiling: Tiling) -> int:
+    """Operand bytes from DDR, the least of three orders of the tiles.
+
+    Half of L2 holds a stretch of one operand while all of the other passes by; or cores side by side walk in step, so that what
+    one of them reads the others of its row or column find in L2.
+    """
+    m, n, k = _padded(kernel)
     left, right = HALF * m * k, HALF * k * n
-    room = target.l2_bytes // (2 * at_once)
-    return batch * min(left + right * -(-left // room), right + left * -(-right // room))
+    room = target.l2_bytes // (2 * tiling.batches)
+    in_step = left * -(-n // (tiling.columns * tiling.column_cores)) + right * -(-m // (tiling.rows * tiling.row_cores))
+    return kernel.batch * min(left + right * -(-left // room), right + left * -(-right // room), in_step)
 
 
 def _products(
