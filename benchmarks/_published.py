@@ -1,0 +1,143 @@
+"""Figures published for the system that this project follows, and ours beside them.
+
+Reductions are 1 - ours / theirs: of the published system ("hanpu" here) or hajax against fla or flashqla, on a 310P with ten AI
+cores, chunks of 64, fp16 inputs, fp32 gates and state. Ranges are over head counts, lengths and both mechanisms, where no word says
+otherwise.
+"""
+
+import dataclasses
+from typing import Any
+
+import _claims
+
+TARGET = "ascend310p1"  # the 310P of ten cores
+OURS = ("hanpu", "hajax")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Figure:
+    """A published reduction. counted: names of what we count of it, each a sum of a row's figures.
+
+    mechanism, tokens: of these only, or of all. digits: those it is given to.
+    """
+
+    name: str
+    about: str
+    against: str
+    published: tuple[float, float]
+    counted: tuple[str, ...]
+    mechanism: str | None = None
+    tokens: int | None = None
+    digits: int = 3
+    reasons: str = ""
+
+
+COUNTED = {
+    "gm_bytes": ("gm_bytes",),
+    "l1_to_l0_bytes": ("l1_to_l0_bytes",),
+    "macs, useful only": ("macs",),
+    "macs, all": ("macs", "macs_split", "macs_bookkeeping"),
+    "gm_memory_bytes": ("gm_memory_bytes",),
+}
+_MACS = ("macs, useful only", "macs, all")
+FIGURES = (
+    Figure(
+        "gm_bytes_reduction_vs_fla", "fewer bytes to and from global memory than FLA's four launches",
+        "fla", (0.655, 0.848), ("gm_bytes",),
+    ),
+    Figure(
+        "gm_bytes_reduction_vs_flashqla", "fewer bytes to and from global memory than FlashQLA's two stages",
+        "flashqla", (0.212, 0.408), ("gm_bytes",),
+    ),
+    Figure(
+        "l1_to_l0_bytes_reduction_vs_fla", "fewer bytes from L1 to L0A and L0B than FLA",
+        "fla", (0.305, 0.464), ("l1_to_l0_bytes",),
+    ),
+    Figure(
+        "l1_to_l0_bytes_reduction_vs_flashqla", "fewer bytes from L1 to L0A and L0B than FlashQLA",
+        "flashqla", (0.392, 0.584), ("l1_to_l0_bytes",),
+    ),
+    Figure(
+        "macs_reduction_vs_fla_gdn_4096", "fewer multiply-accumulates than FLA, GDN at T = 4096",
+        "fla", (0.175, 0.175), _MACS, "gdn", 4096,
+    ),
+    Figure(
+        "macs_reduction_vs_flashqla_gdn_4096", "fewer multiply-accumulates than FlashQLA, GDN at T = 4096",
+        "flashqla", (0.129, 0.129), _MACS, "gdn", 4096,
+    ),
+    Figure(
+        "peak_kernel_memory_reduction_vs_fla.gdn", "less memory in use while the kernels run than FLA, GDN",
+        "fla", (0.317, 0.526), ("gm_memory_bytes",), "gdn",
+    ),
+    Figure(
+        "peak_kernel_memory_reduction_vs_fla.kda", "less memory in use while the kernels run than FLA, KDA",
+        "fla", (0.387, 0.546), ("gm_memory_bytes",), "kda",
+    ),
+    Figure(
+        "peak_kernel_memory_reduction_vs_flashqla_65536.gdn", "less memory in use than FlashQLA, GDN at T = 65536",
+        "flashqla", (0.060, 0.060), ("gm_memory_bytes",), "gdn", 65536,
+    ),
+    Figure(
+        "peak_kernel_memory_reduction_vs_flashqla_65536.kda", "less memory in use than FlashQLA, KDA at T = 65536",
+        "flashqla", (0.228, 0.228), ("gm_memory_bytes",), "kda", 65536,
+    ),
+)  # fmt: skip
+
+
+def compare(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Ours beside each figure: for hanpu and hajax, split and single operands, and each way to count it."""
+    own = [row for row in rows if row["target"] == TARGET]
+    found = []
+    for figure in FIGURES:
+        for operands in dict.fromkeys(row["operands"] for row in own):
+            for system in OURS:
+                for counted in figure.counted:
+                    some = reductions(own, figure, system, operands, COUNTED[counted])
+                    if some:
+                        found.append(_compared(figure, system, operands, counted, some))
+    return found
+
+
+def reductions(
+    rows: list[dict[str, Any]], figure: Figure, system: str, operands: str, names: tuple[str, ...]
+) -> dict[str, float]:
+    """By place."""
+    wanted = [
+        row
+        for row in rows
+        if row["operands"] == operands and figure.mechanism in (None, row["mechanism"]) and figure.tokens in (None, row["T"])
+    ]
+    found = {}
+    for one, systems in _claims.cells_of(wanted):
+        if {system, figure.against} <= set(systems):
+            ours, theirs = (sum(systems[name][count] for count in names) for name in (system, figure.against))
+            found[_claims.where(one)] = 1 - ours / theirs
+    return found
+
+
+def _compared(figure: Figure, system: str, operands: str, counted: str, some: dict[str, float]) -> dict[str, Any]:
+    least, most = (pick(some, key=lambda place: some[place]) for pick in (min, max))
+    ours = (some[least], some[most])
+    below, above = outside(ours, figure.published, figure.digits)
+    return {
+        "figure": figure.name,
+        "about": figure.about,
+        "system": system,
+        "against": figure.against,
+        "operands": operands,
+        "counted": counted,
+        "ours": [round(value, 4) for value in ours],
+        "ours_at": [least, most],
+        "published": list(figure.published),
+        "inside": below == above == 0,
+        "below_by": round(below, 4),
+        "above_by": round(above, 4),
+        "reasons": None if below == above == 0 else figure.reasons,
+    }
+
+
+def outside(ours: tuple[float, float], published: tuple[float, float], digits: int) -> tuple[float, float]:
+    """How far our range goes below and above the published one, which is given to so many digits."""
+    slack = 0.5 * 10**-digits
+    below, above = published[0] - ours[0], ours[1] - published[1]
+    return (below if below > slack else 0.0, above if above > slack else 0.0)
