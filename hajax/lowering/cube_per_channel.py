@@ -35,7 +35,6 @@ from hajax.lowering.per_channel_rows import (
     place_block_rows,
     place_desk,
     place_level_rows,
-    tile_of,
 )
 from hajax.lowering.per_channel_scores import (
     ScoreTiles,
@@ -48,6 +47,7 @@ from hajax.lowering.per_channel_scores import (
     place_tiles,
     split_triangles,
 )
+from hajax.lowering.per_channel_state import Pieces, load_state, state_pieces, store_state
 from hajax.lowering.per_channel_tiles import FRACTAL
 from hajax.lowering.system import Inputs, System, inverse_pitch, lower_inverse, zero_above
 from hajax.lowering.tiles import (
@@ -111,9 +111,9 @@ def build(
     )
     states = tuple(parts_in_l1(asm, "state", dims.keys * dims.values, kept=True) for _ in range(dims.heads))
     desk = place_desk(asm, side_by_side)
-    pieces = _state_pieces(asm, side_by_side)
+    pieces = state_pieces(asm, side_by_side)
     for head, state in enumerate(states):
-        _load_state(asm, fractals, desk, state, head, state_scale, pieces)
+        load_state(asm, fractals, desk, state, head, state_scale, pieces)
 
     asm.section = "body"  # the state of chunk c before the map of chunk c + 1, that before the loads of chunk c + 2
     tiles = place_tiles(asm, side_by_side)
@@ -137,7 +137,7 @@ def build(
 
     asm.section = "finish"
     for head, state in enumerate(states):
-        _store_state(asm, fractals, desk, state, head, state_scale, pieces)
+        store_state(asm, fractals, desk, state, head, state_scale, pieces)
     return asm.program()
 
 
@@ -215,34 +215,6 @@ def _place_scores(asm: Assembler) -> Parts:
     vector(asm, "dup16", staged, repeats=4 * fractals, scalar=asm.scalar(0.0), label="zeros")
     asm.emit("ub_to_l1", scores.high, staged, size=2 * fractals * FRACTAL, first=True, label="zeros")
     return scores
-
-
-Pieces = tuple[tuple[int, int], ...]  # of a state: its first key block, and how many
-
-
-def _state_pieces(asm: Assembler, side_by_side: bool) -> Pieces:
-    """All of it, or as much as the rows of a chunk take."""
-    keys, values = asm.dims.keys, asm.dims.values
-    most = keys if side_by_side else max(1, asm.dims.rows * keys // values)
-    return tuple((first, min(most, keys - first)) for first in range(0, keys, most))
-
-
-def _load_state(
-    asm: Assembler, fractals: Fractals, desk: Desk, state: Parts, head: int, state_scale: float, pieces: Pieces
-) -> None:
-    """Setup: a head's state from GM, split, to L1 as [key block][value block]."""
-    keys, values = asm.dims.keys, asm.dims.values
-    count = keys * values
-    staged = asm.buffer("state in:UB", "UB", count * FULL)
-    asm.emit("rows_to_ub", staged, count=values, p=(_tensor("state_in"), head, 0, 1, 1), label="state in")
-    if state_scale != 1:
-        vector(asm, "muls32", staged, staged, repeats=count * 4, scalar=asm.scalar(state_scale), label="state in")
-    for first, height in pieces:
-        tile = tile_of(asm, desk, height * values)
-        for column in range(values):
-            target, source = at(tile, column * FULL), at(staged, (column * keys + first) * FULL)
-            asm.emit("ub_to_c32", target, source, count=height, size=1, p=(0, values - 1), label="state in")
-        split(asm, fractals.negative, tile, whole(state.from_fractal(first * values), height * values), label="state in")
 
 
 def _advance(
@@ -384,26 +356,3 @@ def _update(
             move_tile=values, move_left=1, move_right=values, label="decay S",
         )  # fmt: skip
     return tile
-
-
-def _store_state(
-    asm: Assembler, fractals: Fractals, desk: Desk, state: Parts, head: int, state_scale: float, pieces: Pieces
-) -> None:
-    """Finish: minus the identity times both parts, times minus one over the scale, to GM."""
-    keys, values = asm.dims.keys, asm.dims.values
-    count = keys * values
-    staged = None
-    for first, height in pieces:
-        tile = tile_of(asm, desk, height * values)
-        for start in range(0, height * values, 32):
-            size = min(32, height * values - start)
-            source = state.from_fractal(first * values + start)
-            piece = load_parts(asm, "B", source, size=size, flags=TRANSPOSE, label="state out")
-            multiply(asm, at(tile, start * FULL), fractals.negative, piece, n=size, overwrite=True, label="state out")
-        staged = staged or asm.buffer("state out:UB", "UB", count * FULL)
-        for column in range(values):
-            target, own = at(staged, (column * keys + first) * FULL), at(tile, column * FULL)
-            asm.emit("c_to_ub32", target, own, count=height, size=1, p=(values - 1, 0), label="state out")
-    assert staged is not None
-    vector(asm, "muls32", staged, staged, repeats=count * 4, scalar=asm.scalar(-1 / state_scale), label="state out")
-    asm.emit("rows_from_ub", src0=staged, count=values, p=(_tensor("state_out"), head, 0, 1, 1, 0, 0, 4), label="state out")
