@@ -1,8 +1,8 @@
 """Figures published for the system that this project follows, and ours beside them.
 
 Reductions are 1 - ours / theirs: of the published system ("hanpu" here) or hajax against fla or flashqla, on a 310P with ten AI
-cores, chunks of 64, fp16 inputs, fp32 gates and state. Ranges are over head counts, lengths and both mechanisms, where no word says
-otherwise.
+cores, chunks of 64, fp16 inputs, fp32 gates and state. Ranges are over head counts, lengths and both mechanisms, where no word
+says otherwise.
 """
 
 import dataclasses
