@@ -84,6 +84,10 @@ def cases() -> Iterator[Case]:
             yield Case(schedule, GATED_DELTA_RULE, (4, 8), 32, 4096, chip)  # the demo model
     for mechanism in (GATED_DELTA_RULE, KDA):
         yield Case("chunk_head", mechanism, (16, 16), 128, 4096, CHIPS[0])
+        for chip in CHIPS:
+            for heads in HEADS[:2]:
+                for schedule in ("fla", "flashqla"):  # so that what hajax is compared with has no worse orders
+                    yield Case(schedule, mechanism, heads, 128, 4096, chip)
 
 
 def problems(some: Sequence[Case], only: str) -> list[Problem]:

@@ -35,12 +35,13 @@ from hajax.plans.program import LOAD, MAP, Operand, Program
 
 Slot = dict[str, Field]
 ROW = 64  # bytes of 16 fp32: a row of a fractal
+REPEAT = 256  # bytes of a vector repeat, all lanes
 FACTOR_SCALE = 256.0  # a row's factors are split times this, so that low parts stay above fp16's subnormals
 
 
 def _packed(asm: Assembler, name: str, blocks: int, versions: int = 2) -> Operand:
-    """Setup: room in UB for the first rows of blocks of a packed triangle."""
-    return asm.buffer(name, "UB", blocks * (blocks + 1) // 2 * FULL, versions=versions)
+    """Setup: room in UB for the first rows of blocks of a packed triangle, and for what masked lanes leave out behind it."""
+    return asm.buffer(name, "UB", blocks * (blocks + 1) // 2 * FULL + REPEAT, versions=versions)
 
 
 def _take_tile(asm: Assembler, field: Field, name: str) -> Tile:
@@ -139,7 +140,7 @@ def build_row_products(dims: Dims, constants: Constants, slot: Slot, parts: int,
     solved = _packed(asm, "T", blocks)
     asm.section = "body"
     asm.stage = MAP
-    values = asm.buffer("row", "UB", blocks * ROW)
+    values = asm.buffer("row", "UB", blocks * ROW + REPEAT)
     own = at(solved, blocks * last // 2 * FULL + row % 16 * ROW)
     mask = asm.mask((1 << 16) - 1)
     vector(
@@ -168,7 +169,7 @@ def build_row_sum(dims: Dims, constants: Constants, slot: Slot, parts: int, row:
     blocks = row // 16 + 1
     start = blocks * (blocks - 1) // 2 * FULL
     products = _packed(asm, "products", blocks)
-    own = asm.buffer("row block", "UB", blocks * FULL, versions=2)
+    own = asm.buffer("row block", "UB", blocks * FULL + REPEAT, versions=2)
     asm.section = "body"
     asm.stage = MAP
     sums = asm.buffer("sums:UB", "UB", blocks * FULL)
@@ -324,7 +325,7 @@ def _spread(asm: Assembler, basics: _Spread, values: Operand, blocks: int) -> Op
 
 def _few_halves(asm: Assembler, values: Operand, blocks: int) -> Operand:
     """Both parts of fewer than 64 numbers, one behind the other."""
-    halves = asm.buffer("row:halves", "UB", 2 * blocks * UNIT)
+    halves = asm.buffer("row:halves", "UB", 2 * blocks * UNIT + REPEAT)
     mask = asm.mask((1 << (16 * blocks)) - 1)
     vector(asm, "to16", halves, values, repeats=1, strides=(4, 8, 0), mask=mask, label="row high")
     minus = asm.scalar(-1.0)
