@@ -5,6 +5,7 @@ several cores read side by side, each misses its share; what is written for the 
 """
 
 import functools
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,10 +20,12 @@ CONSTANTS, CODE = "constants", "code"
 _OF_KEY_HEADS = ("query", "key")
 _OF_COLUMNS = ("value", "output", "state_in", "state_out")
 _HELD = 0.9  # of L2's bytes, what is not lost before it is read again: sets fill unevenly
+_REMEMBERED = 4  # launches that touched the same bytes
 _SAMPLES = 8  # chunks of a piece, and pieces of a core, whose way through L2 is looked at
 
 Tensor = tuple[str, bool]  # with True: an item's columns of it
 Place = tuple[Tensor, int, int]  # of each slot of the workspace and of the constants, bytes from .. to; else the whole tensor
+_Before = tuple[tuple[int, tuple[int, ...]], ...]  # launches that touched the same bytes, and which of their programs did
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +53,9 @@ class Traffic:
     heads: tuple[tuple[Tensor, int], ...]
 
     @property
-    def by_name(self) -> dict[str, tuple[Place, ...]]:
-        """Places that it reads or writes, by their tensors' names."""
-        every = {*self.reads, *self.writes, *self.kept}
-        return {name: tuple(one for one in every if one[0][0] == name) for name in {one[0][0] for one in every}}
+    def places(self) -> list[Place]:
+        """All that it touches."""
+        return sorted({*self.reads, *self.writes, *self.kept})
 
 
 def pieces_of(launch: Launch, all_chunks: int) -> list[list[Piece]]:
@@ -117,11 +119,6 @@ def is_write(step: Step) -> bool:
     return step.opcode.endswith("_from_ub")
 
 
-def overlaps(place: Place, others: Sequence[Place]) -> bool:
-    """Whether it has bytes of any of them."""
-    return any(place[0][0] == one[0][0] and place[1] < one[2] and one[1] < place[2] for one in others)
-
-
 @dataclass(frozen=True, slots=True)
 class _Past:
     """A launch: its cores' pieces, the programs that they run, and the bytes that it touches, each once."""
@@ -138,42 +135,67 @@ class Reuse:
         self._traffic, self._grouped, self._l2 = traffic, grouped, _HELD * l2_bytes
         self._past: list[_Past] = []
         self._sums = [0.0]  # of their bytes, up to each
-        self._moved: dict[str, list[tuple[int, int, tuple[Place, ...]]]] = {}  # by name: launch, program, places
+        every = {place for one in traffic for place in one.places}
+        names = {place[0][0] for place in every}
+        # By name, where places begin and end, and of each part between what touched it before and whether it is written now.
+        self._cuts = {name: sorted({at for one in every if one[0][0] == name for at in one[1:]}) for name in names}
+        self._before: dict[str, list[_Before]] = {name: [() for _ in self._cuts[name]] for name in names}
+        self._written: set[tuple[str, int]] = set()
         self._shares: dict[Tensor, float] = {}
         self._spans = functools.cache(self._spans_of)
         self._lost = functools.cache(self._lost_of)
 
     def launch(self, cores: list[list[Piece]]) -> None:
         """The next one."""
+        if self._past:
+            self._remember(len(self._past) - 1, self._past[-1].used)
         self._shares = self._shares_of(cores)
         used = tuple(sorted({piece.item.program for core in cores for piece in core}))
         self._past.append(_Past(cores, used, self._bytes(cores)))
         self._sums.append(self._sums[-1] + self._past[-1].bytes)
-        for program in used:
-            for name, places in self._traffic[program].by_name.items():
-                self._moved.setdefault(name, []).append((len(self._past) - 1, program, places))
+        self._written = {
+            (place[0][0], at) for program in used for place in self._traffic[program].writes for at, _ in self._parts(place)
+        }
 
     def read(self, place: Place, program: int) -> float:
         """Of what a program of this launch reads there, the share that it misses."""
-        now = self._past[-1]
-        if overlaps(place, [one for number in now.used for one in self._traffic[number].writes]):
-            return 0.0
-        return self._shares[place[0]] * self.lost(place, program)
+        return self._shares[place[0]] * self._missed(place, program, self._written)
 
     def lost(self, place: Place, program: int) -> float:
         """Of what a program of this launch moves there, the share that no launch before has left in L2."""
-        by: dict[int, list[int]] = {}
-        for number, one, its in self._moved.get(place[0][0], ()):
-            if number < len(self._past) - 1 and overlaps(place, its):
-                by.setdefault(number, []).append(one)
-        launches = tuple((number, tuple(programs)) for number, programs in by.items())
-        return self._lost(len(self._past), program, launches, self._head_of(place[0]), place[0][0] in (CONSTANTS, CODE))
+        return self._missed(place, program, set())
+
+    def _missed(self, place: Place, program: int, found: set[tuple[str, int]]) -> float:
+        """The same, but for parts that are found."""
+        tensor, before = place[0], self._before[place[0][0]]
+        whole, sizes = 0, dict[_Before, int]()
+        for at, size in self._parts(place):
+            whole += size
+            if (tensor[0], at) not in found:
+                sizes[before[at]] = sizes.get(before[at], 0) + size
+        kept = tensor[0] in (CONSTANTS, CODE)
+        number, grouped = len(self._past), self._head_of(tensor)
+        return sum(self._lost(number, program, by, grouped, kept) * size for by, size in sizes.items()) / whole
+
+    def _parts(self, place: Place) -> list[tuple[int, int]]:
+        """By number, with their bytes."""
+        cuts = self._cuts[place[0][0]]
+        return [(at, cuts[at + 1] - cuts[at]) for at in range(bisect_left(cuts, place[1]), bisect_left(cuts, place[2]))]
+
+    def _remember(self, number: int, used: tuple[int, ...]) -> None:
+        """What the programs of a launch touched."""
+        touched: dict[tuple[str, int], list[int]] = {}
+        for program in used:
+            for name, at in {(place[0][0], at) for place in self._traffic[program].places for at, _ in self._parts(place)}:
+                touched.setdefault((name, at), []).append(program)
+        for (name, at), programs in touched.items():
+            self._before[name][at] = (*self._before[name][at][-_REMEMBERED + 1 :], (number, tuple(programs)))
 
     def _head_of(self, tensor: Tensor) -> int:
         """Value heads that share one head of a tensor."""
         return self._grouped if tensor[0] in _OF_KEY_HEADS else 1
 
-    def _lost_of(self, number: int, program: int, by: tuple[tuple[int, tuple[int, ...]], ...], grouped: int, all: bool) -> float:
+    def _lost_of(self, number: int, program: int, by: _Before, grouped: int, all: bool) -> float:
         if not by or all:
             return float(not by or self._since(by[-1][0], 1.0, 0.0) > self._l2)
         seen = lost = 0
@@ -188,7 +210,7 @@ class Reuse:
                     lost += self._is_lost(by, grouped, piece.item, chunk, when)
         return lost / max(1, seen)
 
-    def _is_lost(self, by: tuple[tuple[int, tuple[int, ...]], ...], grouped: int, item: Item, chunk: int, when: float) -> bool:
+    def _is_lost(self, by: _Before, grouped: int, item: Item, chunk: int, when: float) -> bool:
         for past, programs in reversed(by):
             for first, chunks, begin, end in self._spans(past, programs, grouped).get((item.sequence, item.head // grouped), ()):
                 if first <= chunk < first + chunks:
