@@ -52,7 +52,9 @@ class Reuse:
         """The next one."""
         if self._past:
             self._remember(len(self._past) - 1, self._past[-1].used)
-        self._shares = self._shares_of(cores)
+        self._shares = self._shares_of(cores, apart=False)
+        if self._bytes(cores) > self._l2:
+            self._shares = self._shares_of(cores, apart=True)
         used = tuple(sorted({(piece.item.program, piece.item.column) for core in cores for piece in core}))
         self._past.append(_Past(cores, used, self._bytes(cores)))
         self._sums.append(self._sums[-1] + self._past[-1].bytes)
@@ -131,18 +133,21 @@ class Reuse:
                     found.append((item.first_chunk, piece.chunks, piece.begin, piece.end))
         return spans
 
-    def _shares_of(self, cores: list[list[Piece]]) -> dict[Tensor, float]:
-        """By tensor, of the bytes that items move, the part that no other item moves at the same time."""
+    def _shares_of(self, cores: list[list[Piece]], apart: bool) -> dict[Tensor, float]:
+        """By tensor, of the bytes that items move, the part that none has moved before. apart: only what cores do side by side
+        is found.
+        """
         every: dict[Tensor, int] = {}
-        once: dict[Tensor, dict[tuple[int, ...], int]] = {}
+        ranges: dict[Tensor, dict[tuple[int, ...], list[tuple[int, int]]]] = {}
         for piece in (piece for core in cores for piece in core):
             item = piece.item
             for tensor, head in self._traffic[item.program].heads:
-                of = (item.sequence, (item.head + head) // self._head_of(tensor), item.first_chunk, piece.round)
+                of = (item.sequence, (item.head + head) // self._head_of(tensor), piece.round if apart else 0)
                 of = (*of, item.column) if tensor[1] else of
                 every[tensor] = every.get(tensor, 0) + piece.chunks
-                once.setdefault(tensor, {})[of] = piece.chunks
-        return {tensor: sum(found.values()) / every[tensor] for tensor, found in once.items()}
+                ends = item.first_chunk, item.first_chunk + piece.chunks
+                ranges.setdefault(tensor, {}).setdefault(of, []).append(ends)
+        return {tensor: sum(map(_union, of.values())) / every[tensor] for tensor, of in ranges.items()}
 
     def _bytes(self, cores: list[list[Piece]]) -> float:
         each: dict[int, tuple[float, ...]] = {}
@@ -154,3 +159,12 @@ class Reuse:
                 each[program] = tuple(sum(self._shares[move.tensor] * size for move, size in of.items()) for of in both)
             total += piece.chunks * each[program][0] + each[program][1]
         return total
+
+
+def _union(ranges: list[tuple[int, int]]) -> int:
+    """How many numbers are in any of these."""
+    found, until = 0, 0
+    for first, end in sorted(ranges):
+        found += max(0, end - max(first, until))
+        until = max(until, end)
+    return found

@@ -1,4 +1,4 @@
-"""Whole plans take the cycles of the emulated chip, and schedules rank as they do there."""
+"""Whole plans take the cycles of the emulated chip, and schedules that differ by more rank as they do there."""
 
 import dataclasses
 import itertools
@@ -17,6 +17,8 @@ from hajax.plans.program import kernel_launches
 from hajax.targets import npu
 
 WITHIN = 0.03  # of the emulator's cycles, all launches of a plan together
+STAGED = 0.05  # where stages hand on through GM more or less what L2 holds: which bytes are lost is not modelled exactly
+ONE_STAGE = ("hajax", "hanpu", "chunk_head")
 MEMBERS = ("gated_delta_rule", "kda")
 FEW = (
     *(("ascend310p1", member, tokens, heads) for member in MEMBERS for tokens, heads in ((64, 1), (64, 16), (512, 4))),
@@ -34,7 +36,7 @@ def modelled_and_emulated(chip, member, shape):
 
 def assert_alike(found):
     for name, (modelled, emulated) in found.items():
-        assert modelled == pytest.approx(emulated, rel=WITHIN), name
+        assert modelled == pytest.approx(emulated, rel=WITHIN if name in ONE_STAGE else STAGED), name
     for one, other in itertools.permutations(found, 2):
         if found[one][1] < (1 - WITHIN) * found[other][1]:
             assert found[one][0] < found[other][0], (one, other)
@@ -75,7 +77,7 @@ def test_launches_come_one_by_one():
     assert len(cycles[0]) == kernel_launches(apart.launch.launches) > 1
     assert len(cycles[1]) == len(joined.launch.launches) > kernel_launches(joined.launch.launches)
     assert all(one > target.launch_cycles for one in cycles[0])
-    assert sum(cycles[0]) - sum(cycles[1]) > 2 * (target.launch_cycles - target.sync_all_cycles) / 2
+    assert sum(cycles[0]) - sum(cycles[1]) > target.launch_cycles - target.sync_all_cycles
     dear = dataclasses.replace(target, sync_all_cycles=target.sync_all_cycles + 1000)
     joints = len(joined.launch.launches) - 1
     assert sum(plan_cycles(joined, dear)) - sum(cycles[1]) == pytest.approx(1000 * joints)
@@ -89,13 +91,14 @@ def test_packed_plans_take_the_same():
 
 
 def test_what_an_earlier_launch_left_is_in_l2_if_it_fits():
-    """The state launch of a mapping in two reads what the maps wrote."""
+    """What stages hand on; the first one finds nothing either way."""
     target = npu.load("ascend310p1")
-    made = schedules.ASCEND["chunk_head"](MECHANISMS["gated_delta_rule"], shape_of(512, (4, 4)), target, 1)
+    made = schedules.ASCEND["fla"](MECHANISMS["gated_delta_rule"], shape_of(512, (4, 4)), target, 1)
     none = plan_cycles(made, dataclasses.replace(target, l2_bytes=16 * 128))
     ample = plan_cycles(made, target)
     assert none[0] == ample[0]
-    assert none[1] > 1.05 * ample[1]
+    assert all(without >= there for without, there in zip(none, ample, strict=True))
+    assert sum(none) > 1.1 * sum(ample)
 
 
 def test_a_plan_of_a_cpu_is_refused():
