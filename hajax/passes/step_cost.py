@@ -69,7 +69,9 @@ class StepCost:
 
 
 def step_cost(step: Step, dims: Dims, target: NpuTarget, missed: float | None = None) -> StepCost:
-    """The modelled cost of a step that runs. missed: of the bytes that it moves from or to GM, the share that is not in L2."""
+    """The modelled cost of a step that runs. missed: of the bytes that it moves from or to GM, the share that is not in L2: all of
+    them unless it is given, but none of constants.
+    """
     loads = 3
     mask = -1
     if step.opcode == "sync":
@@ -86,7 +88,7 @@ def step_cost(step: Step, dims: Dims, target: NpuTarget, missed: float | None = 
         instruction, path = _GM_INSTRUCTIONS[step.opcode]
         number, size = _gm_copies(step, dims)
         if missed is None:
-            missed = float(step.opcode in ("rows_to_l1", "rows_to_ub", "gate_to_ub", "rows_from_ub"))
+            missed = float(not step.opcode.startswith("constant"))
         cycles = chip_cost.instruction_cycles(target, instruction, bytes=size, path=path, missed=round(missed * size))
         latency = chip_cost.instruction_latency(target, instruction, path=path)
         loads -= step.opcode.startswith("constant")
