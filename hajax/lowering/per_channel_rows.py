@@ -309,7 +309,7 @@ def lower_level_rows(asm: Assembler, fractals: Fractals, desk: Desk, exponents: 
         second_halves(asm, "exp32", half, staged, middle, fractals=count, label=name)
         second_halves(asm, "mul32", half, middle, query, staged, packed=True, fractals=count, label=f"{name} Q")
         second_halves(asm, "mul32", half, staged, key, staged, packed=True, fractals=count, label=f"{name} K")
-        groups = ((0, count, (scatter_halves(level.rows, half, 2 * count),)),)
+        groups: tuple[tuple[int, int, tuple[Write, ...]], ...] = ((0, count, (scatter_halves(level.rows, half, 2 * count),)),)
     else:
         asm.emit("c_to_ub32", staged, exponents, size=count, label=name)
         vector(asm, "exp32", staged, staged, repeats=4 * count, label=name)

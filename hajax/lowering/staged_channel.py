@@ -77,11 +77,12 @@ class _Given:
 def _place(asm: Assembler, *, query: bool = True, value: bool = False) -> _Given:
     """Setup: constants, room for gates and for what a stage reads."""
     fractals, gates, dims = place_fractals(asm), place_gates(asm), asm.dims
-    sizes = {"key": dims.keys, "query": dims.keys if query else 0, "value": dims.values if value else 0}
-    places = [
-        asm.buffer(name, "L1", dims.rows * width * HALF, versions=2) if width else Operand("") for name, width in sizes.items()
-    ]
-    return _Given(asm, pieces_of(asm, PIECE), fractals, gates, Rows(*places, "L1"))
+
+    def room(name: str, wanted: bool, width: int) -> Operand:
+        return asm.buffer(name, "L1", dims.rows * width * HALF, versions=2) if wanted else Operand("")
+
+    rows = Rows(room("key", True, dims.keys), room("query", query, dims.keys), room("value", value, dims.values), "L1")
+    return _Given(asm, pieces_of(asm, PIECE), fractals, gates, rows)
 
 
 def _load(given: _Given, *, key: bool = True, strengths: bool = True) -> None:

@@ -117,15 +117,12 @@ def _scores(
 def _rows_of(asm: Assembler, key: bool, query: bool, value: bool, value_in: str = "L1") -> Rows:
     """Setup: room for two chunks of what a stage reads."""
     dims = asm.dims
-    places = [
-        asm.buffer(name, space, dims.rows * width * HALF, versions=2) if wanted else Operand("")
-        for name, wanted, space, width in (
-            ("key", key, "L1", dims.keys),
-            ("query", query, "L1", dims.keys),
-            ("value", value, value_in, dims.values),
-        )
-    ]
-    return Rows(*places, value_in)
+
+    def room(name: str, wanted: bool, width: int, space: str = "L1") -> Operand:
+        return asm.buffer(name, space, dims.rows * width * HALF, versions=2) if wanted else Operand("")
+
+    rooms = room("key", key, dims.keys), room("query", query, dims.keys), room("value", value, dims.values, value_in)
+    return Rows(rooms[0], rooms[1], rooms[2], value_in)
 
 
 def _load(asm: Assembler, rows: Rows) -> None:

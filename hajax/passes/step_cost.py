@@ -69,8 +69,8 @@ class StepCost:
 
 
 def step_cost(step: Step, dims: Dims, target: NpuTarget, missed: float | None = None) -> StepCost:
-    """The modelled cost of a step that runs. missed: of the bytes that it moves from or to GM, the share that is not in L2: all of
-    them unless it is given, but none of constants.
+    """The modelled cost of a step that runs. missed: of the bytes that it moves from or to GM, the share that is not in L2:
+    all of them unless it is given, but none of constants.
     """
     loads = 3
     mask = -1
