@@ -20,7 +20,10 @@ def note_of(plan):
     return note
 
 
-@pytest.mark.parametrize(("mechanism", "tokens", "heads"), [(GDN, 64, 1), (GDN, 512, 4), (GDN, 1024, 1), (KDA, 64, 1), (KDA, 512, 1)])
+CASES = [(GDN, 64, 1), (GDN, 512, 4), (GDN, 1024, 1), (KDA, 64, 1), (KDA, 512, 1)]
+
+
+@pytest.mark.parametrize(("mechanism", "tokens", "heads"), CASES)
 def test_the_choice_is_the_best_of_the_emulated_chip(mechanism, tokens, heads, plan_cache):
     problem = mechanism, shape_of(tokens, (heads, heads)), CHIP
     made = planner.plan(*problem, "auto")
