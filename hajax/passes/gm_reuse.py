@@ -142,8 +142,8 @@ class Reuse:
         for piece in (piece for core in cores for piece in core):
             item = piece.item
             for tensor, head in self._traffic[item.program].heads:
-                of = (item.sequence, (item.head + head) // self._head_of(tensor), piece.round if apart else 0)
-                of = (*of, item.column) if tensor[1] else of
+                at = piece.round if apart else 0, item.column if tensor[1] else 0
+                of = (item.sequence, (item.head + head) // self._head_of(tensor), *at)
                 every[tensor] = every.get(tensor, 0) + piece.chunks
                 ends = item.first_chunk, item.first_chunk + piece.chunks
                 ranges.setdefault(tensor, {}).setdefault(of, []).append(ends)
