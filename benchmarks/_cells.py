@@ -158,12 +158,13 @@ def _launch(plan: plans.Plan) -> plans.Programs:
 
 
 def counted(place: Place, tokens: int, system: str, operands: str, longest: int) -> tuple[Mapping[str, Any], list[int] | None]:
-    """What a run does, and the lengths that it is extended from: beyond `longest`, from there and half of it."""
-    lengths = (longest // 2, longest)
-    if tokens <= longest or not alike(place, (*lengths, tokens), system, operands):
-        return count(place, tokens, system, operands), None
-    shorter, longer = (count(place, length, system, operands) for length in lengths)
-    return extend(shorter, longer, lengths, tokens), list(lengths)
+    """What a run does, and the lengths that it is extended from: beyond `longest`, from there and a half or a quarter less."""
+    for shorter in (longest // 2, longest * 3 // 4):
+        lengths = (shorter, longest)
+        if tokens > longest and alike(place, (*lengths, tokens), system, operands):
+            one, two = (count(place, length, system, operands) for length in lengths)
+            return extend(one, two, lengths, tokens), list(lengths)
+    return count(place, tokens, system, operands), None
 
 
 def macs(place: Place, tokens: int, system: str, operands: str) -> _macs.Macs:

@@ -44,72 +44,76 @@ FIGURES = (
     Figure(
         "gm_bytes_reduction_vs_fla", "fewer bytes to and from global memory than FLA's four launches",
         "fla", (0.655, 0.848), ("gm_bytes",),
-        reasons="With single operands FLA's launches hand on A, w, u, h and x as fp16, which is what the published range is near; with split "
-        "ones each has two parts, or is fp32, so they move nearly twice as much while the fused kernels move what they did: above "
-        "the range. At 16x32 hajax reads keys and queries once for two value heads, which the published system seems not to do.",
+        reasons="Single operands are inside. Split ones double what FLA's launches hand on (A, w, h and x in two parts, u as "
+        "fp32), while the fused kernels move what they did: above. At 16x32 hajax reads keys and queries once for two "
+        "value heads, which hanpu, as the published system, does not.",
     ),
     Figure(
         "gm_bytes_reduction_vs_flashqla", "fewer bytes to and from global memory than FlashQLA's two stages",
         "flashqla", (0.212, 0.408), ("gm_bytes",),
-        reasons="GDN with single operands is inside. Split ones double what is handed on (A). For KDA both launches read the fp32 gates, half of "
-        "all input bytes, and hand on P beside A; where heads do not fill the cores the second launch takes columns of them and "
-        "reads keys, gates, A and P again for each piece. Published is less, so that FlashQLA must have read some of it once. At "
-        "16x32 hajax reads keys and queries once for two value heads.",
+        reasons="GDN with single operands is inside. Split ones double A, which is handed on. For KDA both launches read the "
+        "fp32 gates, a third of a fused kernel's bytes, and hand on P beside A; the published FlashQLA must have read or kept "
+        "less. Column pieces of heads in its second launch read keys, gates, A and P once each. At 16x32 hajax reads keys "
+        "and queries once for two value heads.",
     ),
     Figure(
         "l1_to_l0_bytes_reduction_vs_fla", "fewer bytes from L1 to L0A and L0B than FLA",
         "fla", (0.305, 0.464), ("l1_to_l0_bytes",),
-        reasons="GDN of hanpu with single operands on whole heads is inside. Below: column pieces of a head repeat K K^T, Q K^T, the inverse and "
-        "the sums of gates on each core (16 heads on 10 cores, short prompts most of all); operands of the sums of gates, diagonals "
-        "and the inverse's merges are loaded by all systems alike; and for KDA halving takes its scores on the cube, most of all "
-        "loads, the same in each system. hajax loads more on purpose: splits and row scalings are products of the cube there.",
+        reasons="GDN of hanpu is inside. For KDA halving takes the scores on the cube: most of all loads, the same ones in each "
+        "system, so that less can be saved; the published kernel must take its scores with less of the cube. hajax loads "
+        "more, on purpose: splits, row scalings and decays are products of the cube there, which is what makes it the "
+        "fastest.",
     ),
     Figure(
         "l1_to_l0_bytes_reduction_vs_flashqla", "fewer bytes from L1 to L0A and L0B than FlashQLA",
         "flashqla", (0.392, 0.584), ("l1_to_l0_bytes",),
-        reasons="By stage the operands of all products are the same here and there, but for K of K K^T and the sums of gates, which two launches "
-        "load twice. FlashQLA splits long sequences into segments, whose summaries are products of their own; 16 or 32 heads fill "
-        "these cores without, so the schedule has none. Summaries for a third of the chunks would add what is missing, for all of "
-        "them more: the published system was compared with a FlashQLA that makes them. hajax: as against fla.",
+        reasons="By label, operands of all products are the same in both; FlashQLA only loads keys of K K^T and operands of the "
+        "gates' sums once more, as it has two launches. The original splits long sequences into segments, whose summaries are "
+        "products of their own; with 16 or 32 heads the cores are busy without, so the schedule has none. By hand, single "
+        "operands, GDN: summaries of all chunks would load 104 KiB more each, which makes 36 %: still below. So the published "
+        "FlashQLA makes summaries and shares less of what it loads besides. KDA and hajax: as against fla.",
     ),
     Figure(
         "macs_reduction_vs_fla_gdn_4096", "fewer multiply-accumulates than FLA, GDN at T = 4096",
         "fla", (0.175, 0.175), _MACS, "gdn", 4096,
-        reasons="Useful: FLA has one product more, w = A K, and tiles above the diagonal are skipped in all systems here, so it is small; where "
-        "heads are in column pieces (16x16) ours repeat K K^T and Q K^T besides. All: FLA's launches make the sums of gates up to "
-        "three times, and w has split operands; hajax executes more on purpose. What the published count holds is not said: counting "
-        "the inverse in FLA only and Q K^T twice gives 17.5 %, among other ways, so a match would prove little.",
+        reasons="Useful: FLA has one product of C C D more (w), and all systems here skip tiles above the diagonal; at 16x16 "
+        "column pieces of hanpu's and hajax's heads repeat K K^T and Q K^T. All: FLA's launches make the sums of gates up "
+        "to three times, w is split twice; hajax executes more, on purpose. What was counted is not published: the "
+        "inverse in FLA only and Q K^T for each half of the values gives 17.5 %, as do other sets of assumptions, so a "
+        "match would prove little.",
     ),
     Figure(
         "macs_reduction_vs_flashqla_gdn_4096", "fewer multiply-accumulates than FlashQLA, GDN at T = 4096",
         "flashqla", (0.129, 0.129), _MACS, "gdn", 4096,
-        reasons="Useful: this FlashQLA does the same products once, so what is left is how often column pieces of heads repeat K K^T and Q K^T. "
-        "Summaries of segments, for some 30 % of the chunks, would make up 12.9 %; the schedule here needs none. hajax executes more "
-        "on purpose: splits and row scalings are products.",
+        reasons="Useful: the products are the same, so all that is left is how often column pieces repeat K K^T or Q K^T. "
+        "Summaries of segments for some 30 % of the chunks would be about 13 %; the schedule here needs none. All: FlashQLA "
+        "makes the sums of gates twice; hajax executes more, on purpose.",
     ),
     Figure(
         "peak_kernel_memory_reduction_vs_fla.gdn", "less memory in use while the kernels run than FLA, GDN",
         "fla", (0.317, 0.526), ("gm_memory_bytes",), "gdn",
-        reasons="Inputs, outputs and states are the same, so the workspace decides. Split operands nearly double it. With single ones it is near "
-        "the upper end at 16x16; at 16x32 keys and queries are kept once for two value heads, so that the intermediates, one set for "
-        "each value head, weigh more. The lower end needs a third of this workspace: its FLA must have freed or never kept some.",
+        reasons="Inputs, output and states are the same for all, so FLA's workspace decides. Single operands at 16x16 are about "
+        "at the upper end; split ones double the workspace; at 16x32 keys and queries are there once for two value heads "
+        "but the workspace once for each. The published lower end needs two fifths of this workspace: its FLA must have "
+        "freed or reused more of it than the one slot of a chunk here, in which only what no launch needs at the same "
+        "time shares bytes.",
     ),
     Figure(
         "peak_kernel_memory_reduction_vs_fla.kda", "less memory in use while the kernels run than FLA, KDA",
         "fla", (0.387, 0.546), ("gm_memory_bytes",), "kda",
-        reasons="As for GDN. KDA hands on P and keys scaled to the chunk's end as well, in fp16; split operands double them.",
+        reasons="As for GDN; the workspace has P and keys scaled to the chunk's end as well, the inputs have fp32 gates.",
     ),
     Figure(
         "peak_kernel_memory_reduction_vs_flashqla_65536.gdn", "less memory in use than FlashQLA, GDN at T = 65536",
         "flashqla", (0.060, 0.060), ("gm_memory_bytes",), "gdn", 65536,
-        reasons="All that differs is A, 64 x 64 a head and chunk: whole, in fp16, with single operands, twice that with split ones. 6 % is half "
-        "of a whole A at 16x16: its FlashQLA keeps the lower triangle only, or shares the place.",
+        reasons="All that differs is A, 64 x 64 for each head and chunk. Here it is whole, in one or two fp16 parts. 6 % is half "
+        "of a whole one in fp16 at 16x16: the published FlashQLA seems to keep its lower triangle only.",
     ),
     Figure(
         "peak_kernel_memory_reduction_vs_flashqla_65536.kda", "less memory in use than FlashQLA, KDA at T = 65536",
         "flashqla", (0.228, 0.228), ("gm_memory_bytes",), "kda", 65536,
-        reasons="A and the triangle of P differ, in two parts each when split. With single operands that is less than published, whose FlashQLA "
-        "must keep a tile of the keys' size beside them; split ones come near it at 16x16.",
+        reasons="A and the triangle of P differ. In one fp16 part they are half of what was published, in two parts about as "
+        "much: the published FlashQLA keeps more for KDA, such as fp32 scores or a tile of scaled keys.",
     ),
 )  # fmt: skip
 
@@ -158,6 +162,11 @@ def _compared(figure: Figure, system: str, operands: str, counted: str, some: di
         "counted": counted,
         "ours": [round(value, 4) for value in ours],
         "ours_at": [least, most],
+        "by_mechanism": {
+            name: [round(pick(own), 4) for pick in (min, max)]
+            for name in ("gdn", "kda")
+            if (own := [value for place, value in some.items() if place.startswith(name)])
+        },
         "published": list(figure.published),
         "inside": below == above == 0,
         "below_by": round(below, 4),

@@ -18,8 +18,8 @@ channels, over what the cubes could do in the time: the same work for all system
 plan against fp64 in its first checked_tokens.
 
 extended: null, or the two lengths from which the figures were extended on a line in the chunks: MACs and workspace never are,
-and a plan that is not of the same programs and items as those two is run. Runs end at T = 4096, of vllm_ascend, which has over
-a hundred launches, at 2048. extension_checks holds what that gives for one length more beside what a run counts there.
+and a plan that is not of the same programs and items as those two is run. Runs end at T = 4096, of vllm_ascend with single
+operands, which has over a hundred launches, at 2048. extension_checks holds how far off that is at one length more.
 
 Claims are true or false, with figures; the program fails when one is false. --quick: 310P1, T = 512 and 4096, split operands,
 nothing extended, within 3 minutes on two cores; the whole table takes less than 20.
@@ -28,6 +28,7 @@ nothing extended, within 3 minutes on two cores; the whole table takes less than
 import argparse
 import concurrent.futures
 import dataclasses
+import itertools
 import multiprocessing
 import sys
 from typing import Any
@@ -47,18 +48,18 @@ QUICK_LENGTHS = (512, 4096)
 MODELS = {"Qwen3.5-0.8B": (16, 16), "Qwen3.5-2B": (16, 16), "Qwen3.5-4B": (16, 32), "Qwen3.5-9B": (16, 32)}
 HEADS = ("16x16", "16x32")
 TARGETS = ("ascend310p1", "ascend310p3", "ascend310b1")
-LONGEST = dict.fromkeys(SYSTEMS, 4096) | {"vllm_ascend": 2048}
+LONGEST = dict.fromkeys(itertools.product(SYSTEMS, PARTS), 4096) | {("vllm_ascend", _cells.SINGLE): 2048}
 CHECK_PLACES = ("ascend310p1", 16, 16)  # where extension is held against runs
 STAGES_AT = 4096
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """What a place is asked for. longest: of a system, tokens from which on it is extended."""
+    """What a place is asked for. longest: of a system and operands, tokens from which on it is extended."""
 
     lengths: tuple[int, ...]
     operands: tuple[str, ...]
-    longest: dict[str, int]
+    longest: dict[tuple[str, str], int]
     checks: bool  # of extension
 
 
@@ -99,7 +100,7 @@ def _where(place: Place, tokens: int) -> dict[str, Any]:
 def _row(
     place: Place, tokens: int, system: str, operands: str, settings: Settings, checker: _cells.Checker
 ) -> tuple[dict[str, Any], Any]:
-    counts, extended = _cells.counted(place, tokens, system, operands, settings.longest[system])
+    counts, extended = _cells.counted(place, tokens, system, operands, settings.longest[system, operands])
     macs = _cells.macs(place, tokens, system, operands)
     if extended is None and macs.total != counts["executed_macs"]:
         raise AssertionError(f"{place} {system}: {macs.total} MACs in the plan, {counts['executed_macs']} counted")
@@ -148,9 +149,10 @@ def _stages(place: Place, tokens: int, operands: tuple[str, ...]) -> list[dict[s
 
 def _extension_check(place: Place, system: str, settings: Settings) -> dict[str, Any]:
     """Figures of a length that is extended, over those of a run of it."""
-    tokens = 2 * settings.longest[system]
+    longest = settings.longest[system, "split"]
+    tokens = 2 * longest
     _harness.progress(f"{place} {system}: extension to T={tokens} against a run")
-    extended, lengths = _cells.counted(place, tokens, system, "split", settings.longest[system])
+    extended, lengths = _cells.counted(place, tokens, system, "split", longest)
     run = _cells.count(place, tokens, system, "split")
     off = {name: round(extended[name] / run[name] - 1, 6) if run[name] else 0.0 for name in _cells.ADDED}
     return {**_where(place, tokens), "system": system, "extended": lengths, "off": off}
@@ -200,7 +202,7 @@ def main() -> None:
     operands = given.operands or ("split" if given.quick else "both")
     mechanisms = tuple(_ascend.NAMES) if given.mechanism == "both" else (given.mechanism,)
     places = [Place(m, target, *of) for m in mechanisms for target in targets for of in heads]
-    longest = dict.fromkeys(SYSTEMS, max(lengths)) if given.quick else LONGEST
+    longest = dict.fromkeys(LONGEST, max(lengths)) if given.quick else LONGEST
     settings = Settings(tuple(sorted(lengths)), tuple(PARTS) if operands == "both" else (operands,), longest, False)
     checked = [
         place for place in places if dataclasses.astuple(place)[1:] == CHECK_PLACES and max(lengths) > min(longest.values())
