@@ -40,10 +40,9 @@ class Reuse:
         for move in {move for one in traffic for move in one.moves}:
             for column in columns:
                 cuts.setdefault(move.tensor[0], set()).update(move.place(column)[1:])
-        # By name, where places begin and end, and of each part between what touched it before and whether it is written now.
+        # By name, where places begin and end, and of each part between what touched it before.
         self._cuts = {name: sorted(found) for name, found in cuts.items()}
         self._before: dict[str, list[_Before]] = {name: [() for _ in found] for name, found in cuts.items()}
-        self._written: set[tuple[str, int]] = set()
         self._shares: dict[Tensor, float] = {}
         self._spans = functools.cache(self._spans_of)
         self._lost = functools.cache(self._lost_of)
@@ -58,16 +57,16 @@ class Reuse:
         used = tuple(sorted({(piece.item.program, piece.item.column) for core in cores for piece in core}))
         self._past.append(_Past(cores, used, self._bytes(cores)))
         self._sums.append(self._sums[-1] + self._past[-1].bytes)
-        writes = {move.place(column) for program, column in used for move in self._traffic[program].moves if move.write}
-        self._written = {(place[0], at) for place in writes for at, _ in self._parts(place)}
 
     def missed(self, move: Move, piece: Piece) -> float:
         """Of what a piece of this launch moves, the share that is not in L2."""
         place = move.place(piece.item.column)
         before, whole, sizes = self._before[place[0]], 0, dict[_Before, int]()
+        earlier = (one.place(piece.item.column) for one in self._traffic[piece.item.program].earlier.get(move, ()))
+        there = {at for one in earlier for at, _ in self._parts(one)}
         for at, size in self._parts(place):
             whole += size
-            if move.write or (place[0], at) not in self._written:
+            if at not in there:
                 sizes[before[at]] = sizes.get(before[at], 0) + size
         number, grouped = len(self._past), self._head_of(move.tensor)
         lost = sum(self._lost(number, piece, by, grouped) * size for by, size in sizes.items()) / whole

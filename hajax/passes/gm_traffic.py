@@ -10,6 +10,7 @@ from hajax.plans.footprint import UNIT, Dims, wide
 from hajax.plans.program import Item, Launch, Program, Step
 
 CONSTANTS, CODE = "constants", "code"
+_BEHIND = 3  # sections
 _OF_COLUMNS = ("value", "output", "state_in", "state_out")
 
 Tensor = tuple[str, bool]  # with True: an item's columns of it
@@ -40,13 +41,14 @@ class Move:
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """Of a program: its moves with their bytes, those of each chunk and those of each item, and what its items keep; heads of
-    tensors that it moves.
+    tensors that it moves; of the workspace, to each move those that have touched its bytes before, in the same chunk or the last.
     """
 
     body: dict[Move, int]
     ends: dict[Move, int]
     kept: dict[Move, int]
     heads: tuple[tuple[Tensor, int], ...]
+    earlier: dict[Move, tuple[Move, ...]]
 
     @property
     def moves(self) -> tuple[Move, ...]:
@@ -92,8 +94,9 @@ def traffic_of(number: int, program: Program, dims: Dims) -> Traffic:
     body, ends, heads = dict[Move, int](), dict[Move, int](), dict[tuple[Tensor, int], None]()
     steps = len(program.setup) + len(program.body) + len(program.finish)
     kept = {Move((CODE, False), number, number + 1): steps * STEP_BYTES}
-    for section, sums in ((program.setup, ends), (program.body, body), (program.finish, ends)):
-        for step in section:
+    order: dict[Move, tuple[int, ...]] = {}  # of a chunk's moves: section, stage, step; of those of an earlier chunk: behind all
+    for place, (section, sums) in enumerate(((program.setup, ends), (program.body, body), (program.finish, ends))):
+        for at, step in enumerate(section):
             move = move_of(step)
             if move is None:
                 continue
@@ -103,7 +106,13 @@ def traffic_of(number: int, program: Program, dims: Dims) -> Traffic:
             once = ends if step.first or step.last else sums
             once[move] = once.get(move, 0) + gm_bytes(step, dims)
             heads[move.tensor, step.p[1]] = None
-    return Traffic(body, ends, kept, tuple(heads))
+            if move.tensor[0] == "workspace":
+                order.setdefault(move, (_BEHIND, 0, 0) if wide(step.p, 2) else (place, step.stage, at))
+    earlier = {
+        move: tuple(one for one, its in order.items() if its < mine and one.start < move.end and move.start < one.end)
+        for move, mine in order.items()
+    }
+    return Traffic(body, ends, kept, tuple(heads), earlier)
 
 
 def move_of(step: Step) -> Move | None:
