@@ -97,6 +97,10 @@ class Assembler:
     scalars: list[float] = field(default_factory=lambda: [1.0])  # number 0 stands for the call's scale
     _names: dict[str, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.parts not in (1, 2):
+            raise ValueError(f"parts: expected 1 or 2, of fp16 that an operand is kept in, got {self.parts}")
+
     def buffer(self, name: str, space: str, size: int, *, versions: int = 1, kept: bool = False) -> Operand:
         """New bytes of a memory; a name that is taken gets a number."""
         taken = self._names.get(name, 0)

@@ -13,7 +13,7 @@ from hajax.plans.program import Operand
 
 PIECE = 32 * HALF  # bytes that go from L1 to GM at a time
 FP32 = 0  # parts of a tile that is not split
-OF_STATE_COLUMNS = ("u", "h", "x")
+OF_STATE_COLUMNS = ("u", "h", "x", "H", "S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Field:
 def slot_of(tiles: Mapping[str, tuple[int, int, int]], lives: Mapping[str, tuple[int, int]]) -> dict[str, Field]:
     """Tiles (rows, columns, parts) with their first and last stage: those that never live together share bytes.
 
-    Those named u, h and x have the state's columns.
+    Those named u, h, x, H and S have the state's columns.
     """
     fields: dict[str, Field] = {}
     for name in sorted(lives, key=lambda name: (-Field(0, *tiles[name], False).bytes, name)):
@@ -67,10 +67,10 @@ def slot_bytes(slot: Mapping[str, Field]) -> int:
     return max((field.place + field.bytes for field in slot.values()), default=0)
 
 
-def _moved(field: Field) -> tuple[int, ...]:
+def _moved(field: Field, back: int = 0) -> tuple[int, ...]:
     """Fields of a workspace step: a piece of columns starts so much further on for each 16 columns that lie before it."""
     stride = field.rows * field.fractal // UNIT if field.pieces else 0
-    return (0, 0, 0, 0, stride & 255, stride >> 8)
+    return (0, 0, back & 255, back >> 8, stride & 255, stride >> 8)
 
 
 def put_tile(asm: Assembler, tile: Tile, field: Field, label: str, first: int = 0) -> None:
@@ -124,6 +124,7 @@ def take_parts(asm: Assembler, field: Field, target: Parts, columns: int, label:
         take(asm, field, "workspace_to_l1", target.part(part), part * field.part_bytes, size, label)
 
 
-def take(asm: Assembler, field: Field, opcode: str, target: Operand, offset: int, size: int, label: str) -> None:
-    """Bytes of a tile from the slot to L1 or UB."""
-    asm.emit(opcode, target, size=size // UNIT, constant=(field.place + offset) // UNIT, p=_moved(field), label=label)
+def take(asm: Assembler, field: Field, opcode: str, target: Operand, offset: int, size: int, label: str, back: int = 0) -> None:
+    """Bytes of a tile from the slot to L1 or UB; from that of a chunk so many before."""
+    place = (field.place + offset) // UNIT
+    asm.emit(opcode, target, size=size // UNIT, constant=place, p=_moved(field, back), label=label)

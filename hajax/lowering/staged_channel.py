@@ -9,10 +9,21 @@ from dataclasses import dataclass
 from hajax.lowering import staged_scalar
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, Constants, Dims, at
 from hajax.lowering.exchange import two_stages
+from hajax.lowering.segments import begin_behind, begin_with_identity, begin_with_none, end_in_slot
 from hajax.lowering.slots import FP32, Field, put_parts, put_tile, room_for, take, take_parts
 from hajax.lowering.system import lower_inverse, place_system, zero_above
 from hajax.lowering.tiles import TRANSPOSE, Parts, load, load_parts, parts_in_l1, vector
-from hajax.lowering.vector_channel import PIECE, Form, advance, decay_of, left_of, lower_levels, lower_output, written
+from hajax.lowering.vector_channel import (
+    PIECE,
+    Form,
+    advance,
+    corrected_rows,
+    decay_of,
+    left_of,
+    lower_levels,
+    lower_output,
+    written,
+)
 from hajax.lowering.vector_channel_rows import (
     KEY_SCALE,
     Fractals,
@@ -261,8 +272,8 @@ def build_output(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Pr
     return two_stages(asm.program())
 
 
-def build_fused(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Program:
-    """States and output from A and P; scaled rows are made here."""
+def build_fused(dims: Dims, constants: Constants, slot: Slot, parts: int, segment: staged_scalar.Segment = "none") -> Program:
+    """States and output from A and P; scaled rows are made here. segment: as of staged_scalar's."""
     asm = Assembler(dims, constants, parts)
     given = _place(asm, value=True)
     inverse = room_for(asm, slot["A"], "A")
@@ -270,7 +281,10 @@ def build_fused(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Pro
     decay = place_chunk_decay(asm)
     reads = place_reads(asm, given.pieces)
     state = place_state(asm, "blocked", KEY_SCALE, "planned")
-    load_state(state)
+    if segment == "later":
+        begin_behind(state, slot)
+    else:
+        load_state(state)
     asm.section = "body"
     asm.stage = STATE
     advance(Form(asm, BLOCKED, given.rows, inverse, scores, decay, reads, state, True), "planned")
@@ -285,5 +299,38 @@ def build_fused(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Pro
     take_parts(asm, slot["P"], scores, 1, "P")
     _load(given)
     asm.section = "finish"
-    store_state(state)
+    store_state(state, last=segment != "none")
+    return asm.program()
+
+
+def build_summary(dims: Dims, constants: Constants, slot: Slot, parts: int, of: str) -> Program:
+    """As staged_scalar's."""
+    asm = Assembler(dims, constants, parts)
+    given = _place(asm, query=False, value=of == "H")
+    inverse = room_for(asm, slot["A"], "A")
+    decay = place_chunk_decay(asm)
+    reads = place_reads(asm, given.pieces)
+    state = place_state(asm, "blocked", KEY_SCALE, "planned")
+    (begin_with_none if of == "H" else begin_with_identity)(state)
+    asm.section = "body"
+    asm.stage = STATE
+    form = Form(asm, BLOCKED, given.rows, inverse, inverse, decay, reads, state, True)
+    key_read = asm.buffer("K S", "L0C", dims.rows * dims.values * FULL)
+    read_state(state, (Read(lambda first, size: left_of(asm, reads, 0, first, size), key_read, "K S"),))
+    x = parts_in_l1(asm, "x", dims.rows * dims.values)
+    split_tile(asm, corrected_rows(form, key_read, values=of == "H"), x, label="x")
+    update = written(asm, reads, right_parts(asm, x, dims.rows, dims.values, "x"))
+    update_state(state, update, decay_of(state, decay))
+    asm.stage = MAP
+    _, log_strengths = lower_strengths(asm, given.fractals, given.gates)
+    lower_chunk_decay(asm, given.fractals, given.gates, decay)
+    for of_piece in reads:
+        sources = lower_sources(asm, given.rows, given.gates, of_piece.piece, "K")
+        lower_end_rows(asm, given.fractals, sources, log_strengths, of_piece)
+        lower_start_rows(asm, given.fractals, sources, of_piece, "K")
+    asm.stage = LOAD
+    take_parts(asm, slot["A"], inverse, dims.rows, "A")
+    _load(given)
+    asm.section = "finish"
+    end_in_slot(state, slot[of], of)
     return asm.program()

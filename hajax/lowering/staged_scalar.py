@@ -5,11 +5,13 @@ state before the chunk, and x, what is written to it (FLA's v_new, whose strengt
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 from hajax.lowering import gates
 from hajax.lowering.assembler import FULL, HALF, UNIT, Assembler, Constants, Dims, at
 from hajax.lowering.exchange import two_stages
 from hajax.lowering.gates import Basics
+from hajax.lowering.segments import begin_behind, begin_with_identity, begin_with_none, end_in_slot
 from hajax.lowering.slots import FP32, Field, put_parts, put_tile, room_for, take, take_parts
 from hajax.lowering.strengths import Strengths
 from hajax.lowering.system import System, lower_inverse, place_system, zero_above
@@ -20,6 +22,7 @@ from hajax.lowering.vector_scalar import (
     STATE_SCALE,
     Form,
     advance,
+    corrected_rows,
     decay_of,
     left_of,
     left_rows,
@@ -34,6 +37,7 @@ from hajax.lowering.vector_tiles import Tile, fetch, new_tile, split_tile
 from hajax.plans.program import LOAD, MAP, STATE, Operand, Program
 
 Slot = dict[str, Field]
+Segment = Literal["none", "first", "later"]
 BLOCKED = Layouts()
 
 
@@ -241,14 +245,21 @@ def build_output(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Pr
     return two_stages(asm.program())
 
 
-def build_fused(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Program:
-    """States and output from A: the products of the definition's read before the inverse is applied, nothing else handed on."""
+def build_fused(dims: Dims, constants: Constants, slot: Slot, parts: int, segment: Segment = "none") -> Program:
+    """States and output from A: the products of the definition's read before the inverse is applied, nothing else handed on.
+
+    segment: "none", the items are whole sequences; "first" and "later": of segments, which end with the state where the sequence
+    does, and begin with the call's state or the one that the chunk before left.
+    """
     asm = Assembler(dims, constants, parts)
     given = place_gates(asm, rows=True)
     system = place_system(asm)
     rows = _rows_of(asm, key=True, query=True, value=True, value_in="UB")
     state = place_state(asm, "blocked", STATE_SCALE, "planned")
-    load_state(state)
+    if segment == "later":
+        begin_behind(state, slot)
+    else:
+        load_state(state)
     asm.section = "body"
     asm.stage = STATE
     assert given.factors is not None
@@ -261,5 +272,30 @@ def build_fused(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Pro
     _load(asm, rows)
     gates.load_gates(asm, given.raw)
     asm.section = "finish"
-    store_state(state)
+    store_state(state, last=segment != "none")
+    return asm.program()
+
+
+def build_summary(dims: Dims, constants: Constants, slot: Slot, parts: int, of: str) -> Program:
+    """What a segment makes of a state: H of none (`of` "H"), M of the identity ("M", without values)."""
+    asm = Assembler(dims, constants, parts)
+    given = place_gates(asm, rows=True)
+    inverse = room_for(asm, slot["A"], "A")
+    rows = _rows_of(asm, key=True, query=False, value=of == "H", value_in="UB")
+    state = place_state(asm, "blocked", STATE_SCALE, "planned")
+    (begin_with_none if of == "H" else begin_with_identity)(state)
+    asm.section = "body"
+    asm.stage = STATE
+    assert given.factors is not None
+    form = Form(asm, BLOCKED, rows, System(inverse, inverse), given.factors, state, True, True)
+    key_read = asm.buffer("K S", "L0C", dims.rows * dims.values * FULL)
+    read_state(state, (Read(left_of(asm, rows.key, "K"), key_read, "K S"),))
+    update_state(state, written(form, corrected_rows(form, key_read, values=of == "H")), decay_of(form))
+    lower_factors(given, lower_gates(given), ("read", "write"))
+    asm.stage = LOAD
+    take_parts(asm, slot["A"], inverse, dims.rows, "A")
+    _load(asm, rows)
+    gates.load_gates(asm, given.raw)
+    asm.section = "finish"
+    end_in_slot(state, slot[of], of)
     return asm.program()

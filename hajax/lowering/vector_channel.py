@@ -233,7 +233,7 @@ def advance(form: Form, order: Order) -> None:
         split_state(form.state)
         if key:
             read_state(form.state, key)
-    x = _correct(form, key_read) if form.delta else plain_values(asm, _values(form, form.layouts.x), form.layouts.x)
+    x = corrected_rows(form, key_read) if form.delta else plain_values(asm, _values(form, form.layouts.x), form.layouts.x)
     parts = parts_in_l1(asm, "x", rows * values)
     split_tile(asm, x, parts, label="x")
     right = right_parts(asm, parts, rows, values, "x")
@@ -266,16 +266,17 @@ def left_of(asm: Assembler, starts: list[Reads], kind: int, first: int, size: in
     return load_parts(asm, "A", source, count=rows, size=size, group=keys, label="KQ"[kind])
 
 
-def _correct(form: Form, key_read: Operand) -> Tile:
-    """x = A (V - (K o e^G) S)."""
+def corrected_rows(form: Form, key_read: Operand, *, values: bool = True) -> Tile:
+    """x = A (V - (K o e^G) S), or without V."""
     asm = form.asm
     residual = fetch(asm, key_read, asm.dims.rows, asm.dims.values, form.layouts.residual, label="K S")
     place, repeats = residual.place, residual.repeats
     scale = asm.scalar(-1 / (KEY_SCALE * form.state.scale))
     vector(asm, "muls32", place, place, repeats=repeats, scalar=scale, label="residual")
-    halves = _values(form, residual.layout)
-    one = asm.scalar(1.0)
-    vector(asm, "axpy16", place, halves, repeats=repeats, strides=(8, 4, 0), scalar=one, label="residual")
+    if values:
+        halves = _values(form, residual.layout)
+        one = asm.scalar(1.0)
+        vector(asm, "axpy16", place, halves, repeats=repeats, strides=(8, 4, 0), scalar=one, label="residual")
     return corrected(asm, form.inverse, residual, form.layouts.x)
 
 

@@ -196,18 +196,19 @@ def left_of(asm: Assembler, tile: Operand, label: str) -> Callable[[int, int], M
 def _x(form: Form, key_read: Operand) -> Tile:
     if not form.delta:
         return plain_values(form.asm, form.rows.value, form.layouts.x)
-    return _correct(form, key_read) if form.reordered else _correct_with_keys(form)
+    return corrected_rows(form, key_read) if form.reordered else _correct_with_keys(form)
 
 
-def _correct(form: Form, key_read: Operand) -> Tile:
-    """x = A (V - diag(e^G) K S)."""
+def corrected_rows(form: Form, key_read: Operand, *, values: bool = True) -> Tile:
+    """x = A (V - diag(e^G) K S), or without V."""
     asm, one = form.asm, form.asm.scalar(1.0)
     residual = fetch(asm, key_read, asm.dims.rows, asm.dims.values, form.layouts.residual, label="K S")
     scale_rows(asm, "mul32", residual, residual, form.factors.read, label="residual")
-    strides = (8, 4, 0)
-    vector(
-        asm, "axpy16", residual.place, form.rows.value, repeats=residual.repeats, strides=strides, scalar=one, label="residual"
-    )
+    if values:
+        vector(
+            asm, "axpy16", residual.place, form.rows.value, repeats=residual.repeats, strides=(8, 4, 0), scalar=one,
+            label="residual",
+        )  # fmt: skip
     return corrected(asm, form.system.inverse, residual, form.layouts.x)
 
 

@@ -71,13 +71,19 @@ def load_state(state: State) -> None:
     split_state(state)
 
 
-def store_state(state: State) -> None:
-    """Finish: the state without its scale to GM."""
+def store_state(state: State, *, last: bool = False) -> None:
+    """Finish: the state without its scale to GM. last: only where the sequence ends, for items of some of its chunks."""
     asm, values = state.asm, state.asm.dims.values
-    scale = asm.scalar(1 / state.scale)
-    vector(asm, "muls32", state.place, state.place, repeats=asm.dims.keys * values * 4, scalar=scale, label="state out")
+    scale_state(state, 1 / state.scale, "state out")
     place = (abi.table("tensors")["state_out"], 0, 0, int(state.layout == "blocked"), 1, 0, 0, 4)
-    asm.emit("rows_from_ub", src0=state.place, count=values, p=place, label="state out")
+    asm.emit("rows_from_ub", src0=state.place, count=values, p=place, last=last, label="state out")
+
+
+def scale_state(state: State, scale: float, label: str) -> None:
+    """All of it times a number."""
+    asm = state.asm
+    repeats = asm.dims.keys * asm.dims.values * 4
+    vector(asm, "muls32", state.place, state.place, repeats=repeats, scalar=asm.scalar(scale), label=label)
 
 
 def slices(state: State) -> list[Slice]:

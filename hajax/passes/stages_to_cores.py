@@ -45,3 +45,10 @@ def chunks_to_cores(sequences: int, value_heads: int, chunks: int, cores: int) -
         f"{total - sum(map(len, shares))} items",
     )
     return tuple(shares), note
+
+
+def segments_of(chunks: int, length: int) -> tuple[tuple[int, int], ...]:
+    """First chunk and chunks of the segments of a sequence; the last one may be shorter."""
+    if chunks < 1 or length < 1:
+        raise ValueError(f"chunks, length: expected at least 1, got {chunks}, {length}")
+    return tuple((first, min(length, chunks - first)) for first in range(0, chunks, length))

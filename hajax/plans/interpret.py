@@ -125,8 +125,10 @@ def _run_item(
             number = item.first_chunk + chunk
             if 0 <= chunk < chunks and not (step.first and number != 0) and not (step.last and number != all_chunks - 1):
                 execute(step, chunk, chunk % 2 == 1)
+    last = item.first_chunk + chunks - 1
     for step in program.finish:
-        execute(step, chunks - 1, chunks % 2 == 0)
+        if not (step.first and last != 0) and not (step.last and last != all_chunks - 1):
+            execute(step, chunks - 1, chunks % 2 == 0)
 
 
 def _chunks(item: Item, gm: Global) -> int:

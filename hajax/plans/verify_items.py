@@ -18,6 +18,7 @@ _ENDLESS = 1 << 31  # behind the last chunk, however many there are
 def verify_items(shape: Shape, programs: Programs, target: NpuTarget) -> None:
     """Raises ValueError naming the item, or what is written twice or never."""
     writes = [_written(program, shape, f"launch.programs[{n}]") for n, program in enumerate(programs.programs)]
+    segments = {n for n, program in enumerate(programs.programs) if _ends_with_sequence(program)}
     back = [max(map(chunks_back, (*p.setup, *p.body, *p.finish)), default=0) for p in programs.programs]
     covered: dict[str, list[tuple[int, int, int, int, int]]] = {"output": [], "state_out": []}
     if not programs.launches:
@@ -34,7 +35,7 @@ def verify_items(shape: Shape, programs: Programs, target: NpuTarget) -> None:
                 program = programs.programs[item.program]
                 end = _ENDLESS if item.chunks < 0 else item.first_chunk + item.chunks
                 for tensor in writes[item.program]:
-                    ends = (item.first_chunk, end) if tensor == "output" else (0, _ENDLESS)
+                    ends = (item.first_chunk, end) if tensor == "output" or item.program in segments else (0, _ENDLESS)
                     for head in range(item.head, item.head + program.heads):
                         for column in range(item.column, item.column + program.columns, _SIDE):
                             covered[tensor].append((item.sequence, head, column, *ends))
@@ -101,6 +102,13 @@ def _written(program: Program, shape: Shape, where: str) -> tuple[str, ...]:
         if sum(pieces.values()):
             found.append(tensor)
     return tuple(found)
+
+
+def _ends_with_sequence(program: Program) -> bool:
+    """Whether its items write a state only where they have the sequence's last chunk."""
+    state = abi.names("tensors").index("state_out")
+    stores = [step for step in program.finish if step.opcode == "rows_from_ub" and step.p[0] == state]
+    return bool(stores) and all(step.last for step in stores)
 
 
 def _check_moment(step: Step, tensor: str, section: str, where: str) -> None:

@@ -1,10 +1,16 @@
-"""FlashQLA: the solve over all chunks, then one fused launch for states and output (docs/schedules/flashqla.md)."""
+"""FlashQLA: the solve over all chunks, then one fused launch for states and output, of segments where heads are few
+(docs/schedules/flashqla.md).
+"""
 
-from hajax.lowering import staged_channel, staged_scalar
+from dataclasses import replace
+from functools import partial
+
+from hajax.lowering import segments, staged_channel, staged_scalar
 from hajax.lowering.assembler import Dims
 from hajax.mechanisms import Mechanism
 from hajax.plans import Plan, Shape
-from hajax.schedules.ascend import CHUNK
+from hajax.schedules.ascend import CHUNK, chunks_of
+from hajax.schedules.segmented import launches_of, segment_chunks, segmented
 from hajax.schedules.staged import Stage, System, schedule_stages
 from hajax.targets import NpuTarget
 
@@ -18,11 +24,26 @@ _PER_CHANNEL = (
 )
 
 
-def schedule_flashqla(mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int, parts: int = 2) -> Plan:
-    """Two launches. parts: as of schedule_hanpu."""
+def schedule_flashqla(
+    mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int, parts: int = 2, *, always_segments: bool = False
+) -> Plan:
+    """Two launches; four with segments, where heads are fewer than cores and they have fewer modelled cycles.
+
+    parts: as of schedule_hanpu. always_segments: wherever a sequence is longer than one, as FlashQLA's constants, which are those
+    of a chip of 132 cores, have it for up to 40 heads.
+    """
     full = Dims(CHUNK, shape.key_dim, shape.value_dim, 1, False)
-    if mechanism.decay == "per_channel":
-        system = System("flashqla", _PER_CHANNEL, staged_channel.tiles_of(full, parts), parts)
-    else:
-        system = System("flashqla", _SCALAR, staged_scalar.tiles_of(full, parts), parts)
-    return schedule_stages(system, mechanism, shape, target, version)
+    per_channel = mechanism.decay == "per_channel"
+    form, stages = (staged_channel, _PER_CHANNEL) if per_channel else (staged_scalar, _SCALAR)
+    tiles = form.tiles_of(full, parts)
+    system = System("flashqla", stages, tiles, parts)
+    heads, cores = (shape.batch or 1) * shape.sequences * shape.value_heads, target.ai_cores
+    length = segment_chunks(heads, chunks_of(shape), cores)
+    if length >= chunks_of(shape) or (heads >= cores and not always_segments):
+        return schedule_stages(system, mechanism, shape, target, version)
+    cut = segmented(stages[0], form.build_summary, form.build_fused, length)
+    other = System("flashqla", cut.stages, tiles | segments.tiles_of(full), parts)
+    launches = partial(launches_of, stages=cut, length=length)
+    if always_segments:
+        system = replace(system, families=())
+    return schedule_stages(system, mechanism, shape, target, version, ((other, launches),))

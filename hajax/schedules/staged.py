@@ -19,6 +19,7 @@ from hajax.targets import NpuTarget
 
 Slot = dict[str, Field]
 Build = Callable[[Dims, Constants, Slot, int], Program]
+Launches = Callable[["Planner"], tuple[tuple[Launch, ...], list[Note]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,29 +60,40 @@ class System:
         return slot_of(self.tiles, lives)
 
 
-def schedule_stages(system: System, mechanism: Mechanism, shape: Shape, target: NpuTarget, version: int) -> Plan:
-    """The plan of these stages, one after the other."""
+def schedule_stages(
+    system: System,
+    mechanism: Mechanism,
+    shape: Shape,
+    target: NpuTarget,
+    version: int,
+    others: tuple[tuple[System, Launches], ...] = (),
+) -> Plan:
+    """The plan of these stages, one after the other. others: more ways, of which one is taken if it has fewer modelled cycles."""
     if not mechanism.delta or mechanism.strengths != 1:
         raise ValueError(
             f"mechanism: schedule {system.name} is that of a delta rule with one strength, got {mechanism.name}; "
             "hajax has a plan for it"
         )
     sequences = checked_sequences(shape)
-    planner = _Planner(system, shape, target, sequences)
-    made: list[tuple[float, Plan]] = []
+
+    def made(planner: Planner, launches: tuple[Launch, ...], notes: list[Note]) -> Plan:
+        constants, slot = planner.constants.to_bytes(), slot_bytes(planner.slot)
+        programs = _used(Programs(target.npu_arch, CHUNK, tuple(planner.programs), launches, constants, slot))
+        return Plan(version, mechanism, shape, target.fingerprint, system.name, programs, (*planner.notes, *notes))
+
+    plans = []
+    planner = Planner(system, shape, target, sequences)
     for family in system.families:
-        launches, notes = planner.launches(family)
-        if launches is None:
-            continue
-        programs = Programs(
-            target.npu_arch, CHUNK, tuple(planner.programs), launches, planner.constants.to_bytes(), slot_bytes(planner.slot)
-        )
-        plan = Plan(version, mechanism, shape, target.fingerprint, system.name, _used(programs), (*planner.notes, *notes))
-        made.append((sum(plan_cycles(plan, target)) if len(system.families) > 1 else 0.0, plan))
-    return min(made, key=lambda one: one[0])[1]
+        found = planner.launches(family)
+        if found is not None:
+            plans.append(made(planner, *found))
+    for other, launches in others:
+        planner = Planner(other, shape, target, sequences)
+        plans.append(made(planner, *launches(planner)))
+    return plans[0] if len(plans) == 1 else min(plans, key=lambda plan: sum(plan_cycles(plan, target)))
 
 
-class _Planner:
+class Planner:
     """Programs of a system's stages, each once for all the columns that it is wanted with."""
 
     def __init__(self, system: System, shape: Shape, target: NpuTarget, sequences: int):
@@ -92,23 +104,25 @@ class _Planner:
         self.notes: list[Note] = []
         self._found: dict[tuple[str, int], int] = {}
 
-    def launches(self, family: Family) -> tuple[tuple[Launch, ...] | None, list[Note]]:
+    def launches(self, family: Family) -> tuple[tuple[Launch, ...], list[Note]] | None:
         """A launch a stage, with heads mapped so; None where a stage's heads cannot be."""
-        launches, notes = [], []
+        launches: list[Launch] = []
+        notes: list[Note] = []
         last = len(self.system.stages) - 1
         for number, stage in enumerate(self.system.stages):
             if stage.serial:
                 found = self._serial(stage, family)
                 if found is None:
-                    return None, []
+                    return None
                 cores, note = found
             else:
-                cores, note = self._parallel(stage)
+                cores, note = self.parallel(stage)
             notes.append(replace(note, choice=f"{stage.name}: {note.choice}"))
             launches.append(Launch(cores, self.system.synced and number < last))
         return tuple(launches), notes
 
-    def _program(self, stage: Stage, columns: int) -> int:
+    def program(self, stage: Stage, columns: int) -> int:
+        """The number of a stage's program for so many columns."""
         key = (stage.name, columns)
         if key not in self._found:
             dims = Dims(CHUNK, self.shape.key_dim, columns, 1, False)
@@ -136,14 +150,14 @@ class _Planner:
         except ValueError:  # none of this family
             return None
         cores = tuple(
-            tuple(Item(self._program(stage, piece.columns), piece.sequence, piece.head, piece.column) for piece in core)
+            tuple(Item(self.program(stage, piece.columns), piece.sequence, piece.head, piece.column) for piece in core)
             for core in mapping.launches[0]
         )
         return cores, note
 
-    def _parallel(self, stage: Stage) -> tuple[tuple[tuple[Item, ...], ...], Note]:
+    def parallel(self, stage: Stage) -> tuple[tuple[tuple[Item, ...], ...], Note]:
         shape = self.shape
-        program = self._program(stage, shape.value_dim)
+        program = self.program(stage, shape.value_dim)
         shares, note = chunks_to_cores(
             self.sequences, shape.value_heads, chunks_of(shape), self.target.ai_cores
         )  # fmt: skip
