@@ -17,7 +17,7 @@ from hajax.passes.step_cost import step_cost
 from hajax.passes.sync import synchronise
 from hajax.plans import Note, Plan, Shape
 from hajax.plans import footprint as of_steps
-from hajax.plans.program import STATE, Item, Launch, Program, Programs
+from hajax.plans.program import Item, Launch, Program, Programs
 from hajax.targets import NpuTarget
 
 CHUNK = 64
@@ -159,7 +159,7 @@ def weights_of(form: Form, full: Dims, target: NpuTarget, pairs: bool) -> Weight
         sums: list[dict[int, float]] = [{}, {}]
         for step in program.body:
             cost = step_cost(step, sizes, target)
-            side = sums[step.stage == STATE]
+            side = sums[step.stage == program.stages - 1]
             side[cost.pipe] = side.get(cost.pipe, 0.0) + cost.busy
         return tuple(max(side.values(), default=0.0) / heads for side in sums)  # type: ignore[return-value]
 

@@ -77,7 +77,7 @@ def _erased(full: Dims, parts: int, per_channel: bool) -> list[Stage]:
         Stage("w", solved_keys, reads=("T", "scaled"), writes=("w32",)),
         Stage("w to fp16", partial(operators.build_cast, source="w32", target="w"), reads=("w32",), writes=("w",)),
     ]
-    if parts == 1:
+    if parts != 2:
         cast = partial(operators.build_cast, source="u32", target="u")
         stages.append(Stage("u to fp16", cast, reads=("u32",), writes=("u",)))
     return stages
