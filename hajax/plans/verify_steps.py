@@ -76,8 +76,8 @@ def _verify_fields(step: Step, program: Program, section: str, where: str) -> No
         refuse(f"{where}.constant", "from 0 to 32767", step.constant)
     if not 0 <= step.stage < program.stages:
         refuse(f"{where}.stage", f"from 0 to {program.stages - 1}", step.stage)
-    if section == "finish" and (step.first or step.last):
-        refuse(f"{where}.first, .last", "marks that mean something in this section", (step.first, step.last))
+    if section == "finish" and (step.first or (step.last and step.opcode != "rows_from_ub")):
+        refuse(f"{where}.first, .last", "no marks in this section but the last one's of a store", (step.first, step.last))
     if waits > 2 or sets > 2:
         refuse(f"{where}.waits, .sets", "at most 2 each", (waits, sets))
 

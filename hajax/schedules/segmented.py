@@ -5,7 +5,7 @@ What a segment makes of any state is computed beforehand, exactly, as a plan doe
 
 import heapq
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,9 +13,9 @@ from hajax.lowering.assembler import Dims
 from hajax.lowering.segments import build_passed
 from hajax.passes.stages_to_cores import segments_of
 from hajax.plans import Note
-from hajax.plans.program import Item, Launch
+from hajax.plans.program import Item, Launch, Program
 from hajax.schedules.ascend import CHUNK, chunks_of
-from hajax.schedules.staged import Build, Planner, Stage
+from hajax.schedules.staged import Planner, Stage
 
 LEAST_CHUNKS = 4  # of a segment, as FlashQLA has it
 
@@ -35,7 +35,7 @@ class Segmented:
         return (self.solve, *self.summary.values(), *self.passed.values(), *self.fused.values())
 
 
-def segmented(solve: Stage, summary: Build, fused: Build, length: int) -> Segmented:
+def segmented(solve: Stage, summary: Callable[..., Program], fused: Callable[..., Program], length: int) -> Segmented:
     """Stages for segments of so many chunks."""
     handed = tuple(solve.writes)
     return Segmented(
