@@ -101,7 +101,8 @@ def profile_prefills(
     """Time and energy of the prefill of one sequence of each of these lengths, layer by layer, modelled.
 
     schedule: of the delta rule; None: the planner's default. progress(number, tokens) is called before each length.
-    Raises ValueError for lengths outside 1..131072, a chip without the kernel, a schedule that there is not.
+    A chip that the kernel is not written for stands for its what-if (targets.npu.as_kernel_chip), as a note says.
+    Raises ValueError for lengths outside 1..131072, an unknown chip, a schedule that there is not.
     """
     chip = _chip(target)
     for number in tokens:
@@ -122,20 +123,22 @@ def profile_prefills(
         weight_bytes=size,
         memory_bytes=chip.gm_bytes,
         fits=size <= chip.gm_bytes,
-        notes=_notes(model),
+        notes=_notes(model, chip),
         prefills=tuple(found),
     )
 
 
 def _chip(target: str | NpuTarget) -> NpuTarget:
     name = target if isinstance(target, str) else target.name
-    if name not in npu.kernel_names():
-        raise ValueError(f"target: expected one of {', '.join(npu.kernel_names())}, got {name!r}")
-    return npu.load(target) if isinstance(target, str) else target
+    if name not in npu.names() and isinstance(target, str):
+        raise ValueError(f"target: expected one of {', '.join(npu.names())}, got {name!r}")
+    return npu.as_kernel_chip(target)
 
 
-def _notes(model: Model) -> tuple[str, ...]:
+def _notes(model: Model, chip: NpuTarget) -> tuple[str, ...]:
     found = list(model.notes)
+    if chip.name not in npu.names():
+        found.append(f"{chip.name} is a what-if: instructions of a 310P with the sizes, rates and cores of another chip")
     if any(isinstance(layer.feed_forward, Experts) for layer in model.layers):
         found.append("tokens times top-k are spread evenly over the experts; every expert's weights are read once")
     return tuple(found)

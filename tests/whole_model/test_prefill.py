@@ -134,3 +134,11 @@ def test_sizes_that_no_plan_serves_are_refused_when_they_are_made():
         Model("m", 64, 64, True, ())
     with pytest.raises(ValueError, match="width: expected a positive integer"):
         Layer(DeltaRule("kda", 4, 4, 128, 128, 4), Mlp(0))
+
+
+def test_a_chip_without_the_kernel_is_a_what_if_and_says_so():
+    profile = profile_prefills(SMALL, (128,), target="ascend310b1")
+    assert profile.target == "ascend310b1_as_2002" and any("what-if" in note for note in profile.notes)
+    with_kernel = profile_prefills(SMALL, (128,))
+    assert not any("what-if" in note for note in with_kernel.notes)
+    assert profile.prefills[0].total.microseconds > with_kernel.prefills[0].total.microseconds  # one core
