@@ -39,7 +39,8 @@ def schedule_flashqla(
     system = System("flashqla", stages, tiles, parts)
     heads, cores = (shape.batch or 1) * shape.sequences * shape.value_heads, target.ai_cores
     length = segment_chunks(heads, chunks_of(shape), cores)
-    if length >= chunks_of(shape) or (heads >= cores and not always_segments):
+    too_wide = shape.key_dim > shape.value_dim  # for items: M's columns are the keys'
+    if length >= chunks_of(shape) or too_wide or (heads >= cores and not always_segments):
         return schedule_stages(system, mechanism, shape, target, version)
     cut = segmented(stages[0], form.build_summary, form.build_fused, length)
     other = System("flashqla", cut.stages, tiles | segments.tiles_of(full), parts)

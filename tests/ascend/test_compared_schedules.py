@@ -189,7 +189,7 @@ def test_a_plan_for_fewer_tokens_serves_more(op, schedule):
 
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("case", [
-    "T=530 Hk=1 Hv=1 Dk=32 Dv=48 decay=usual", "B=2 T=470 lengths=470,300 Hk=1 Hv=2 Dk=48 Dv=32 decay=mixed keys=repeated",
+    "T=530 Hk=1 Hv=1 Dk=32 Dv=48 decay=usual", "B=2 T=470 lengths=470,300 Hk=1 Hv=2 Dk=32 Dv=32 decay=mixed keys=repeated",
     "T=600 cu=0,0,320,600 Hk=1 Hv=1 Dk=32 Dv=32 decay=weak",
 ])  # fmt: skip
 def test_flashqlas_segments_are_within_the_bounds(case, op):
@@ -201,6 +201,14 @@ def test_flashqlas_segments_are_within_the_bounds(case, op):
     assert verify(plan, CHIP) is plan and kernel_launches(plan.launch.launches) == 4
     output, state = errors(text, executed(plan, parsed, arrays))
     assert output <= OUTPUT_NMSE and state <= STATE_NMSE
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_heads_with_more_keys_than_columns_are_not_cut(op):
+    """What a segment makes of a state has a column for each key, and an item has none behind the state's."""
+    case, _, _ = drawn(f"T=2048 Hk=1 Hv=1 Dk=48 Dv=32 decay=usual op={op}")
+    plan = planned("flashqla", case, always_segments=True)
+    assert verify(plan, CHIP) is plan and kernel_launches(plan.launch.launches) == 2
 
 
 OTHERS = sorted(name for name, mechanism in MECHANISMS.items() if not mechanism.delta or mechanism.strengths != 1)
