@@ -5,8 +5,8 @@
 On an emulated 310P1, from the chunk-head mapping (schedule chunk_head: none of the switches) to the last variant, each with
 the switches of the one before it and one more:
   mapping   heads stay on a core through all their chunks (without it every chunk of every head is an item of its own for what
-            needs no state, handed on through GM to a second launch, in which heads take up their states); only heads of a
-            decay per channel that would leave cores idle are spread by ranges of chunks, in two launches, up to dataflow
+            needs no state, handed on through GM to a second launch, in which heads take up their states); of a decay per
+            channel most work needs no state, so that heads which leave cores idle may take longer than their chunks did
   order     the state's update last and in place (without it a second state version is written and fetched back through GM)
   layouts   each vector chain Blocked or Dense as planned (without it all of them Dense that can be, with transforms at every
             boundary)
