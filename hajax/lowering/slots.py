@@ -12,6 +12,7 @@ from hajax.lowering.vector_tiles import Tile, subtract
 from hajax.plans.program import Operand
 
 PIECE = 32 * HALF  # bytes that go from L1 to GM at a time
+LINE = 128  # bytes of a line of L2
 FP32 = 0  # parts of a tile that is not split
 OF_STATE_COLUMNS = ("u", "h", "x", "H", "S")
 
@@ -65,6 +66,12 @@ def slot_of(tiles: Mapping[str, tuple[int, int, int]], lives: Mapping[str, tuple
 def slot_bytes(slot: Mapping[str, Field]) -> int:
     """Of a head's chunk."""
     return max((field.place + field.bytes for field in slot.values()), default=0)
+
+
+def slot_distance(slot: Mapping[str, Field]) -> int:
+    """From slot to slot: an odd number of lines of L2, so that the same tile of many chunks does not fall on the same few sets."""
+    lines = -(-slot_bytes(slot) // LINE)
+    return (lines | 1) * LINE if lines else 0
 
 
 def _moved(field: Field, back: int = 0) -> tuple[int, ...]:

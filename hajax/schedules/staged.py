@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from hajax.lowering.assembler import Constants, Dims
-from hajax.lowering.slots import Field, slot_bytes, slot_of
+from hajax.lowering.slots import Field, slot_distance, slot_of
 from hajax.mechanisms import Mechanism
 from hajax.passes.heads_to_cores import Family, Kind, map_to_cores
 from hajax.passes.plan_cycles import plan_cycles
@@ -77,7 +77,7 @@ def schedule_stages(
     sequences = checked_sequences(shape)
 
     def made(planner: Planner, launches: tuple[Launch, ...], notes: list[Note]) -> Plan:
-        constants, slot = planner.constants.to_bytes(), slot_bytes(planner.slot)
+        constants, slot = planner.constants.to_bytes(), slot_distance(planner.slot)
         programs = _used(Programs(target.npu_arch, CHUNK, tuple(planner.programs), launches, constants, slot))
         return Plan(version, mechanism, shape, target.fingerprint, system.name, programs, (*planner.notes, *notes))
 
@@ -136,7 +136,7 @@ class Planner:
         def build(dims: Dims, constants: Constants, kind: Kind) -> Program:
             return stage.build(dims, constants, self.slot, self.system.parts)
 
-        return Form(build, pairs=False, shares_keys=False, slot_bytes=None, carried=True)
+        return Form(build, pairs=False, shares_keys=False, slot_distance=None, carried=True)
 
     def _serial(self, stage: Stage, family: Family) -> tuple[tuple[tuple[Item, ...], ...], Note] | None:
         shape = self.shape
