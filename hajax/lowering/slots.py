@@ -69,7 +69,7 @@ def slot_bytes(slot: Mapping[str, Field]) -> int:
 
 
 def slot_distance(slot: Mapping[str, Field]) -> int:
-    """From slot to slot: an odd number of lines of L2, so that the same tile of many chunks does not fall on the same few sets."""
+    """From slot to slot: an odd number of lines of L2, so that a tile of many chunks does not fall on a few sets."""
     lines = -(-slot_bytes(slot) // LINE)
     return (lines | 1) * LINE if lines else 0
 

@@ -136,7 +136,7 @@ class Planner:
         def build(dims: Dims, constants: Constants, kind: Kind) -> Program:
             return stage.build(dims, constants, self.slot, self.system.parts)
 
-        return Form(build, pairs=False, shares_keys=False, slot_distance=None, carried=True)
+        return Form(build, pairs=False, shares_keys=False, slot_bytes=None, carried=True)
 
     def _serial(self, stage: Stage, family: Family) -> tuple[tuple[tuple[Item, ...], ...], Note] | None:
         shape = self.shape
