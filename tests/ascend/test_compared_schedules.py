@@ -19,6 +19,7 @@ from hajax.plans.program import kernel_launches
 from hajax.schedules.staged import System
 from hajax.targets import npu as chips
 
+pytestmark = pytest.mark.slow
 CHIP = chips.load("ascend310p1")
 OUTPUT_NMSE, STATE_NMSE = 5.23e-8, 9.38e-12
 SINGLE_NMSE = 9e-7  # of output and of state: all operands in one fp16, usual keys (numerics of the study)

@@ -16,6 +16,7 @@ from hajax.plans import packed
 from hajax.plans.program import kernel_launches
 from hajax.targets import npu
 
+pytestmark = pytest.mark.slow
 WITHIN = 0.03  # of the emulator's cycles, all launches of a plan together
 STAGED = 0.05  # where stages hand on through GM more or less what L2 holds: which bytes are lost is not modelled exactly
 MANY_LAUNCHES = 0.15  # of vllm_ascend, whose rows lie a slot apart: L2 loses them where slots meet in few of its sets

@@ -10,6 +10,7 @@ from hajax import cache, planner, plans, schedules
 from hajax.mechanisms import MECHANISMS
 from hajax.targets import npu
 
+pytestmark = pytest.mark.slow
 CHIP = npu.load("ascend310p1")
 GDN, KDA = MECHANISMS["gated_delta_rule"], MECHANISMS["kda"]
 SMALL = shape_of(64, (1, 1), (16, 16))
