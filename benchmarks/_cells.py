@@ -23,6 +23,9 @@ from hajax.targets import NpuTarget, npu
 CHUNK = 64
 TILE = 16**3  # MACs of a cycle and core
 SYSTEMS = schedules.COMPARED
+# For the published comparison alone: FlashQLA as its constants for a larger chip have it, with segments of heads that fill cores.
+BESIDE = "flashqla_segments"
+MAKERS = {**schedules.ASCEND, BESIDE: functools.partial(schedules.schedule_flashqla, always_segments=True)}
 CHECKED = 512  # tokens that run with arithmetic
 FAST = dataclasses.replace(_ascend.FAST, threads=1)
 COUNTING = dataclasses.replace(FAST, counts_only=True)
@@ -62,8 +65,7 @@ def plan_of(place: Place, tokens: int, system: str, operands: str) -> plans.Plan
     """With the names of its steps. Raises ValueError when there is none."""
     more = {} if PARTS[operands] == 2 else {"parts": PARTS[operands]}
     shape = _ascend.shape_of(place.heads(tokens))
-    make = schedules.ASCEND[system]
-    return make(MECHANISMS[_ascend.NAMES[place.mechanism]], shape, target_of(place.target), planner.VERSION, **more)
+    return MAKERS[system](MECHANISMS[_ascend.NAMES[place.mechanism]], shape, target_of(place.target), planner.VERSION, **more)
 
 
 def lacking(system: str, operands: str) -> str | None:

@@ -13,7 +13,7 @@ K_GROWS, N_GROWS, TRIANGLE = 2, 8, 16  # bits of p[6] (abi/opcodes.def)
 # A W is one product: where it is done as A V and A2 (K S), the first one counts as it. With a decay per channel every level of
 # halving does the blocks on the diagonal again: the first one counts as them.
 USEFUL = frozenset(
-    {"K K^T", "Q K^T", "K S, Q S", "K S", "Q S", "A V", "A W", "x", "u", "u32", "w", "w32", "w S", "P x", "K^T x", "K^T Y",
+    {"K K^T", "Q K^T", "K S, Q S", "K S", "Q S", "A V", "A W", "x", "u", "u32", "w", "w32", "w S", "M S", "P x", "K^T x", "K^T Y",
      "written keys^T x", "end rows^T x", "near blocks", "far blocks", "level 32", "level 16", "level 8"}
 )  # fmt: skip
 TWICE = frozenset({"A2 K S"})

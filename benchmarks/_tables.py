@@ -70,7 +70,8 @@ def _published(compared: list[dict[str, Any]]) -> None:
         off = " and ".join(
             f"{one[name]:.1%} {word}" for name, word in (("below_by", "below"), ("above_by", "above")) if one[name]
         )
-        print(f"    {one['system']:<6} {one['operands']:<7} {one['counted']:<18} {low:>7.1%} ... {high:>6.1%}  {off or 'inside'}")
+        whose = f"{one['system']:<5} to {one['against']:<18}{one['operands']:<7}"
+        print(f"    {whose} {one['counted']:<18} {low:>7.1%} ... {high:>6.1%}  {off or 'inside'}")
     print()
 
 

@@ -184,6 +184,7 @@ def test_ascend_core_json():
         assert (one["gm_workspace_bytes"] == 0) == (one["system"] in ("hajax", "hanpu"))
         assert one["output_nmse"] < (5.23e-8 if one["operands"] == "split" else 1e-5)
     assert {claim["holds"] for claim in found["claims"]} == {True}
+    assert {one["system"] for one in found["beside"]} == {"flashqla_segments"}
     assert found["auto"][0]["schedule"] in _cells.SYSTEMS and found["published"]
 
 
