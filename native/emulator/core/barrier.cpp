@@ -15,8 +15,11 @@ void Barrier::end(int core, bool failed) {
   ++free_;
   ++done_;
   arrived_[static_cast<size_t>(core)] = true;
-  if (ended_ < 0 || core < ended_) ended_ = core;
-  failed_ = failed_ || failed;
+  if (!stuck_) {  // later ends are those of cores that waited
+    if (ended_ < 0 || core < ended_) ended_ = core;
+    failed_ = failed_ || failed;
+    look_whether_stuck();
+  }
   changed_.notify_all();
 }
 
@@ -31,10 +34,11 @@ int Barrier::wait(int core) {
     ++round_;
     std::fill(arrived_.begin(), arrived_.end(), false);
   }
+  look_whether_stuck();
   changed_.notify_all();
   // A failure elsewhere ends the wait, but only after every core has come or ended, so that the report is always the
   // same.
-  changed_.wait(guard, [&] { return (round_ != round || stuck()) && free_ > 0; });
+  changed_.wait(guard, [&] { return (round_ != round || stuck_) && free_ > 0; });
   --free_;
   if (round_ != round) return -1;
   if (failed_) throw LaunchAborted();

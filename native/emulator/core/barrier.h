@@ -26,7 +26,7 @@ class Barrier {
 
  private:
   bool lower_arrived(int core) const;
-  bool stuck() const { return ended_ >= 0 && waiting_ > 0 && waiting_ + done_ == cores_; }
+  void look_whether_stuck() { stuck_ = stuck_ || (ended_ >= 0 && waiting_ > 0 && waiting_ + done_ == cores_); }
 
   const int cores_;
   int free_;
@@ -35,6 +35,7 @@ class Barrier {
   int ended_ = -1;  // the lowest core that is done
   int round_ = 0;
   bool failed_ = false;
+  bool stuck_ = false;         // for good: all who wait are let go, and told the same
   std::vector<bool> arrived_;  // at the next SyncAll, or at the end
   std::mutex lock_;
   std::condition_variable changed_;
