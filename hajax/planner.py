@@ -11,7 +11,7 @@ from hajax.plans import Fused, Note, Packed, Plan, Shape, from_json, packed, to_
 from hajax.plans.verify_shape import verify_shape
 from hajax.targets import CpuTarget, NpuTarget
 
-VERSION = 6
+VERSION = 7
 AUTO = "auto"  # the schedule of schedules.COMPARED that takes the least modelled time; of a CPU its only one
 Target = CpuTarget | NpuTarget
 
