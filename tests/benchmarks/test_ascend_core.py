@@ -1,6 +1,7 @@
 """The comparison of six systems on small problems: rows, claims, what is extended, the published table, sensitivity."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,9 @@ import _macs  # noqa: E402
 import _published  # noqa: E402
 import ascend_core  # noqa: E402
 import sensitivity  # noqa: E402
+
+os.environ.pop("HAJAX_CACHE", None)  # the programs turn the cache of plans off for themselves
+pytestmark = pytest.mark.slow
 
 ROW = {
     "system", "mechanism", "target", "model", "T", "Hk", "Hv", "operands", "gm_bytes", "l1_to_l0_bytes", "macs", "macs_split",
