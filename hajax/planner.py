@@ -9,6 +9,7 @@ from hajax.mechanisms import Mechanism
 from hajax.passes.plan_cycles import plan_cycles
 from hajax.plans import Fused, Note, Packed, Plan, Shape, from_json, packed, to_json, verify
 from hajax.plans.verify_shape import verify_shape
+from hajax.schedules.ascend import checked_sequences
 from hajax.targets import CpuTarget, NpuTarget
 
 VERSION = 7
@@ -76,6 +77,7 @@ def _fingerprint(target: Target) -> str:
 def _make(mechanism: Mechanism, shape: Shape, target: Target, schedule: str) -> Plan:
     verify_shape(shape)  # before the passes, some of which count heads one by one
     if isinstance(target, NpuTarget):
+        checked_sequences(shape)
         if schedule == AUTO:
             return packed(verify(_least(mechanism, shape, target), target))
         return packed(verify(schedules.ASCEND[schedule](mechanism, shape, target, VERSION), target))

@@ -50,8 +50,10 @@ def check_arrays(header: Any, arrays: Mapping[str, Any], input_dtype: str) -> di
         array = given[name]
         if array is None and name == "log_decay" and decay == decays["none"]:
             continue
-        if array is None or array.shape != shape or array.dtype.name != dtype:
-            got = ("None" if name in arrays else "none of that name") if array is None else _text(array.shape, array.dtype.name)
+        if array is None or array.shape != shape or array.dtype.name != dtype or not array.dtype.isnative:
+            swapped = "" if array is None or array.dtype.isnative else "byte-swapped "
+            absent = "None" if name in arrays else "none of that name"
+            got = absent if array is None else swapped + _text(array.shape, array.dtype.name)
             raise ValueError(f"{name}: expected {_text(shape, dtype)} as the plan says, got {got}")
     return given
 

@@ -22,6 +22,8 @@ from hajax.targets import NpuTarget
 
 CHUNK = 64
 MOST_HEADS = 1 << 17  # of a call: each is an item of the plan at least
+MOST_ROW_HEADS = 1 << 15  # of a row
+SIDE = 16  # elements of a fractal's side
 MOST_DIM = 128  # of a head: 64 tokens of it in two parts fill half of L0B
 WORKSPACE_RATE = 17.0  # bytes a cycle from DDR
 NEVER = 1e12  # bytes that no mapping would move between launches
@@ -87,11 +89,15 @@ def checked_sequences(shape: Shape) -> int:
     if shape.batch is None:
         raise ValueError("shape.batch: expected a size for an Ascend plan, got None")
     for field, size in (("key_dim", shape.key_dim), ("value_dim", shape.value_dim)):
+        if size < SIDE or size % SIDE:
+            raise ValueError(f"shape.{field}: expected a positive multiple of {SIDE} on a chip, got {size}")
         if size > MOST_DIM:
             raise ValueError(f"shape.{field}: expected at most {MOST_DIM} on a chip (L0B holds no more), got {size}")
     for field in ("input_dtype", "output_dtype"):
         if getattr(shape, field) != "float16":
             raise ValueError(f"shape.{field}: expected float16 for a chip, got {getattr(shape, field)}")
+    if shape.value_heads > MOST_ROW_HEADS:
+        raise ValueError(f"shape.value_heads: expected at most {MOST_ROW_HEADS} on a chip, got {shape.value_heads}")
     sequences = shape.batch * shape.sequences
     if sequences * shape.value_heads > MOST_HEADS:
         raise ValueError(

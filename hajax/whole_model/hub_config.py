@@ -7,6 +7,7 @@ from typing import Any
 from hajax.whole_model.named import NO_MTP, ROUTER, TEXT_ONLY
 from hajax.whole_model.sizes import Attention, DeltaRule, Experts, FeedForward, LatentAttention, Layer, Mixer, Mlp, Model
 
+MOST_LAYERS = 1024
 _FULL, _LINEAR = "full_attention", "linear_attention"
 
 
@@ -51,7 +52,7 @@ def _kimi_linear(_: Mapping[str, Any], text: Mapping[str, Any], name: str) -> Mo
     linear = text.get("linear_attn_config", {})
     if not isinstance(linear, Mapping):
         raise ValueError(f"config linear_attn_config: expected a mapping, got {type(linear).__name__}")
-    count = _size(text, "num_hidden_layers")
+    count = _layers(text)
     heads = _size(linear, "num_heads") if "num_heads" in linear else _size(text, "linear_num_heads")
     dim = _size(linear, "head_dim") if "head_dim" in linear else _size(text, "linear_head_dim")
     short = "short_conv_kernel_size"
@@ -64,14 +65,28 @@ def _kimi_linear(_: Mapping[str, Any], text: Mapping[str, Any], name: str) -> Mo
 def _kimi_kinds(text: Mapping[str, Any], linear: Mapping[str, Any], count: int) -> tuple[str, ...]:
     if "full_attn_layers" in linear:
         numbers = linear["full_attn_layers"]
-        if not isinstance(numbers, (list, tuple)) or not all(isinstance(one, int) and 1 <= one <= count for one in numbers):
+        if not _are_layers(numbers, count):
             raise ValueError(f"config linear_attn_config.full_attn_layers: expected layers from 1 to {count}, got {numbers!r}")
+        others = linear.get("kda_layers")
+        wanted = [number for number in range(1, count + 1) if number not in numbers]
+        if others is not None and (not _are_layers(others, count) or sorted(others) != wanted):
+            raise ValueError(
+                f"config linear_attn_config.kda_layers: expected {wanted}, those without full attention, got {others!r}"
+            )
         return tuple(_FULL if number in numbers else _LINEAR for number in range(1, count + 1))
     return _kinds(text, "layer_types", count)
 
 
+def _are_layers(numbers: Any, count: int) -> bool:
+    """Whether these are some of the layers 1 to count, each once."""
+    if not isinstance(numbers, (list, tuple)):
+        return False
+    whole = all(isinstance(one, int) and not isinstance(one, bool) and 1 <= one <= count for one in numbers)
+    return whole and len(set(numbers)) == len(numbers)
+
+
 def _bailing(_: Mapping[str, Any], text: Mapping[str, Any], name: str) -> Model:
-    count, heads = _size(text, "num_hidden_layers"), _size(text, "num_attention_heads")
+    count, heads = _layers(text), _size(text, "num_attention_heads")
     dim = _size(text, "head_dim", default=128)
     if dim == _size(text, "qk_rope_head_dim"):
         dim = _size(text, "linear_head_dim", default=128)  # transformers saves the rotated dims under the name of the heads'
@@ -98,6 +113,10 @@ def _latent_model(
         _size(text, "kv_lora_rank"), _size(text, "qk_nope_head_dim"), _size(text, "qk_rope_head_dim"),
         _size(text, "v_head_dim"), rotates=rotates, head_gate=head_gate,
     )  # fmt: skip
+    if text.get("moe_layer_freq", 1) not in (1, None):
+        raise ValueError(
+            f"config moe_layer_freq: expected 1 (experts in every layer behind the dense ones), got {text['moe_layer_freq']!r}"
+        )
     dense: FeedForward = Mlp(_size(text, "intermediate_size"))
     sparse: FeedForward = Experts(
         _size(text, "num_experts", "num_local_experts"), _size(text, "num_experts_per_tok", "num_experts_per_token"),
@@ -115,6 +134,13 @@ def _latent_model(
     if not isinstance(tied, bool):
         raise ValueError(f"config tie_word_embeddings: expected true or false, got {tied!r}")
     return Model(name, _size(text, "hidden_size"), _size(text, "vocab_size"), tied, layers, notes)
+
+
+def _layers(text: Mapping[str, Any]) -> int:
+    count = _size(text, "num_hidden_layers")
+    if count > MOST_LAYERS:
+        raise ValueError(f"config num_hidden_layers: expected at most {MOST_LAYERS}, got {count}")
+    return count
 
 
 def _size(mapping: Mapping[str, Any], *names: str, default: int | None = None, least: int = 1) -> int:

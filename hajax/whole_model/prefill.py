@@ -140,7 +140,7 @@ def _notes(model: Model, chip: NpuTarget) -> tuple[str, ...]:
     if chip.name not in npu.names():
         found.append(f"{chip.name} is a what-if: instructions of a 310P with the sizes, rates and cores of another chip")
     if any(isinstance(layer.feed_forward, Experts) for layer in model.layers):
-        found.append("tokens times top-k are spread evenly over the experts; every expert's weights are read once")
+        found.append("tokens times top-k are spread evenly over the experts; the weights of each that has some are read once")
     return tuple(found)
 
 

@@ -194,6 +194,9 @@ def token_ids(value: Any, name: str) -> tuple[int, ...]:
     return found
 
 
+_MOST_LAYERS = 4096  # a list is made of them
+
+
 def _layer_types(text: Mapping[str, Any]) -> tuple[str, ...]:
     count = text.get("num_hidden_layers")
     if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
@@ -211,6 +214,8 @@ def _layer_types(text: Mapping[str, Any]) -> tuple[str, ...]:
         raise ValueError(f"config {name}: missing (layer_types, or num_hidden_layers and full_attention_interval)")
     if isinstance(interval, bool) or not isinstance(interval, int) or interval < 1:
         raise ValueError(f"config full_attention_interval: expected a positive integer, got {interval!r}")
+    if count > _MOST_LAYERS:
+        raise ValueError(f"config num_hidden_layers: expected at most {_MOST_LAYERS}, got {count}")
     return tuple(LINEAR if (index + 1) % interval else FULL for index in range(count))
 
 

@@ -175,6 +175,14 @@ def test_arrays_that_do_not_fit_the_plan_are_refused(name, array):
         npu.execute(copy_plan(), steps.call(5, **SHAPE) | {name: array}, scale=1.0)
 
 
+@pytest.mark.parametrize("name", EXPECTED)
+def test_arrays_of_the_other_byte_order_are_refused(name):
+    arrays = steps.call(5, **SHAPE)
+    swapped = arrays[name].astype(arrays[name].dtype.newbyteorder())
+    with pytest.raises(ValueError, match=rf"^{name}: expected (\w+\[).*\] as the plan says, got byte-swapped \1"):
+        npu.execute(copy_plan(), arrays | {name: swapped}, scale=1.0)
+
+
 def test_other_chips():
     arrays = steps.call(5, **SHAPE)
     with pytest.raises(LibraryError, match=r"unsupported: plan: npu_arch: expected 2002 for plan and chip, got 2002 and 3002"):

@@ -10,6 +10,7 @@ import itertools
 import numpy as np
 import pytest
 
+import hajax
 from hajax import conformance, schedules
 from hajax.backends import npu
 from hajax.mechanisms import MECHANISMS
@@ -229,3 +230,16 @@ def test_other_numbers_of_parts_are_refused(schedule, parts):
     case, _, _ = drawn(f"{SMALL[1]} op=gdn")
     with pytest.raises(ValueError, match=rf"^parts: expected 1 or 2, .* got {parts}$"):
         planned(schedule, case, parts=parts)
+
+
+@pytest.mark.parametrize("schedule", [*schedules.COMPARED, "auto"])
+@pytest.mark.parametrize(("key_dim", "value_dim", "named"), [(8, 8, "key_dim"), (24, 128, "key_dim"), (16, 40, "value_dim")])
+def test_sizes_that_are_no_fractals_are_refused_by_name(schedule, key_dim, value_dim, named):
+    sizes = {"key_dim": key_dim, "value_dim": value_dim}
+    with pytest.raises(ValueError, match=rf"^shape\.{named}: expected a positive multiple of 16 on a chip, got {sizes[named]}$"):
+        hajax.plan("kda", tokens=65, key_heads=1, value_heads=1, target="ascend310p1", schedule=schedule, **sizes)
+
+
+def test_more_heads_than_a_kernel_takes_are_refused_when_planning():
+    with pytest.raises(ValueError, match=r"^shape\.value_heads: expected at most 32768 on a chip, got 40000$"):
+        hajax.plan(tokens=1, key_heads=40000, value_heads=40000, key_dim=16, value_dim=16, target="ascend310p1", schedule="fla")
