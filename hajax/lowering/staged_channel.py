@@ -28,6 +28,7 @@ from hajax.lowering.vector_channel_rows import (
     KEY_SCALE,
     Fractals,
     Gates,
+    LevelRows,
     Piece,
     Reads,
     exponential,
@@ -46,7 +47,7 @@ from hajax.lowering.vector_channel_rows import (
     place_level_rows,
     place_reads,
 )
-from hajax.lowering.vector_channel_scores import lower_triangles, place_picked, place_scores, scale_triangles
+from hajax.lowering.vector_channel_scores import Scores, lower_triangles, place_picked, place_scores, scale_triangles
 from hajax.lowering.vector_scalar import left_rows
 from hajax.lowering.vector_state import Read, State, load_state, place_state, read_state, right_parts, store_state, update_state
 from hajax.lowering.vector_steps import Layouts, Rows, load_rows, solve, tensor
@@ -108,6 +109,15 @@ def _load(given: _Given, *, key: bool = True, strengths: bool = True) -> None:
     load_gates(asm, given.gates, given.pieces, strengths=strengths)
 
 
+def _scores(asm: Assembler, given: _Given, levels: list[dict[int, LevelRows]], picked: Operand) -> tuple[Scores, Operand]:
+    """Map steps: the scores of all halvings, and the strengths that scale them."""
+    strengths, _ = lower_strengths(asm, given.fractals, given.gates)
+    scores = place_scores(asm, picked)
+    for piece, near in zip(given.pieces, levels, strict=True):
+        lower_levels(asm, given.fractals, scores, lower_sources(asm, given.rows, given.gates, piece), near, given.rows)
+    return scores, strengths
+
+
 def build_scores(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Program:
     """A and P of a chunk: the inverse of one chunk beside the scores of the next."""
     asm = Assembler(dims, constants, parts)
@@ -119,10 +129,7 @@ def build_scores(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Pr
     lower_inverse(asm, given.fractals.shared, system, stage=STATE)
     put_parts(asm, system.scores(asm), slot["P"], 1, "P")
     put_parts(asm, system.inverse, slot["A"], dims.rows, "A")
-    strengths, _ = lower_strengths(asm, given.fractals, given.gates)
-    scores = place_scores(asm, picked)
-    for piece, near in zip(given.pieces, levels, strict=True):
-        lower_levels(asm, given.fractals, scores, lower_sources(asm, given.rows, given.gates, piece), near, given.rows)
+    scores, strengths = _scores(asm, given, levels, picked)
     lower_triangles(asm, scores, strengths, system)
     _load(given)
     return asm.program()
@@ -134,10 +141,7 @@ def build_system(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Pr
     given = _place(asm)
     levels, picked = place_level_rows(asm, given.pieces), place_picked(asm)
     asm.section = "body"
-    strengths, _ = lower_strengths(asm, given.fractals, given.gates)
-    scores = place_scores(asm, picked)
-    for piece, near in zip(given.pieces, levels, strict=True):
-        lower_levels(asm, given.fractals, scores, lower_sources(asm, given.rows, given.gates, piece), near, given.rows)
+    scores, strengths = _scores(asm, given, levels, picked)
     scaled = scale_triangles(asm, scores, strengths)
     put_tile(asm, Tile(scaled, dims.triangle, 1, "blocked"), slot["T"], "system")
     put_tile(asm, Tile(at(scaled, dims.triangle * FULL), dims.triangle, 1, "blocked"), slot["P"], "P")
