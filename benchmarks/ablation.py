@@ -68,7 +68,7 @@ def _vector(order: vector_state.Order) -> Maker:
     @_without_known_orders
     def make(heads: _ascend.Heads, target: NpuTarget) -> plans.Plan:
         mechanism, shape = MECHANISMS[_ascend.NAMES[heads.mechanism]], _ascend.shape_of(heads)
-        form = hanpu.form_of(mechanism, shape, target, order, hanpu.PLAIN[mechanism.decay])
+        form = hanpu.form_of(mechanism, order, hanpu.PLAIN[mechanism.decay])
         made = ascend.schedule("hanpu", mechanism, shape, target, 0, form)
         assert isinstance(made.launch, plans.Programs)
         if order != "spilled" or made.launch.workspace_slot_bytes:

@@ -149,16 +149,22 @@ def build_system(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Pr
     return two_stages(asm.program())
 
 
+def _put_decay(asm: Assembler, given: _Given, decay: Operand, slot: Slot) -> Parts:
+    """Map steps: the chunk's decay to its slot, and the logarithms of strengths."""
+    asm.stage = MAP
+    _, log_strengths = lower_strengths(asm, given.fractals, given.gates)
+    lower_chunk_decay(asm, given.fractals, given.gates, decay)
+    put_tile(asm, Tile(decay, asm.dims.keys, 1, "blocked"), slot["decay"], "chunk decay")
+    return log_strengths
+
+
 def build_scaled_keys(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Program:
     """K o e^G times KEY_SCALE as fp32, kg and the chunk's decay."""
     asm = Assembler(dims, constants, parts)
     given = _place(asm, query=False)
     decay = place_chunk_decay(asm)
     asm.section = "body"
-    asm.stage = MAP
-    _, log_strengths = lower_strengths(asm, given.fractals, given.gates)
-    lower_chunk_decay(asm, given.fractals, given.gates, decay)
-    put_tile(asm, Tile(decay, dims.keys, 1, "blocked"), slot["decay"], "chunk decay")
+    log_strengths = _put_decay(asm, given, decay, slot)
     for number, piece in enumerate(given.pieces):
         sources = lower_sources(asm, given.rows, given.gates, piece, "K")
         count = dims.rows * piece.keys
@@ -185,10 +191,7 @@ def build_erased(dims: Dims, constants: Constants, slot: Slot, parts: int) -> Pr
     inverse = room_for(asm, slot["A"], "A")
     decay = place_chunk_decay(asm)
     asm.section = "body"
-    asm.stage = MAP
-    _, log_strengths = lower_strengths(asm, given.fractals, given.gates)
-    lower_chunk_decay(asm, given.fractals, given.gates, decay)
-    put_tile(asm, Tile(decay, dims.keys, 1, "blocked"), slot["decay"], "chunk decay")
+    log_strengths = _put_decay(asm, given, decay, slot)
     for number, piece in enumerate(given.pieces):
         sources = lower_sources(asm, given.rows, given.gates, piece, "K")
         count = dims.rows * piece.keys

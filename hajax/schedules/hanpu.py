@@ -41,7 +41,7 @@ def schedule_hanpu(mechanism: Mechanism, shape: Shape, target: NpuTarget, versio
     ordered, order_note = order(rewritten)
     chosen, layout_note = layouts(rewritten, ordered.names, target)
     of_operators = {name: chain.layout for chain in chosen.chains for name in chain.operators}
-    form = form_of(mechanism, shape, target, "planned", of_operators, parts)
+    form = form_of(mechanism, "planned", of_operators, parts)
     return schedule("hanpu", mechanism, shape, target, version, form, (*notes, order_note, layout_note))
 
 
@@ -51,19 +51,12 @@ def schedule_chunk_head(mechanism: Mechanism, shape: Shape, target: NpuTarget, v
     through GM as well; all chains dense that can be, with transforms at every boundary.
     """
     _require(mechanism, "chunk_head")
-    form = form_of(mechanism, shape, target, SPILLED, PLAIN[mechanism.decay])
+    form = form_of(mechanism, SPILLED, PLAIN[mechanism.decay])
     form = replace(form, family="chunk and head", slot_bytes=_slot_bytes(mechanism, SPILLED))
     return schedule("chunk_head", mechanism, shape, target, version, form)
 
 
-def form_of(
-    mechanism: Mechanism,
-    shape: Shape,
-    target: NpuTarget,
-    state: Order,
-    chosen: Mapping[str, Layout] | vector_steps.Layouts,
-    parts: int = 2,
-) -> Form:
+def form_of(mechanism: Mechanism, state: Order, chosen: Mapping[str, Layout] | vector_steps.Layouts, parts: int = 2) -> Form:
     """How a member is lowered, with its state in this order and these layouts."""
     lowering = _lowering(mechanism)
 
@@ -73,8 +66,8 @@ def form_of(
     return Form(build, pairs=False, shares_keys=False, slot_bytes=None)
 
 
-def _slot_bytes(mechanism: Mechanism, state: Order, parts: int = 2) -> Callable[[Dims], int]:
-    return lambda dims: _lowering(mechanism).slot_bytes(dims, mechanism.delta, state, parts)
+def _slot_bytes(mechanism: Mechanism, state: Order) -> Callable[[Dims], int]:
+    return lambda dims: _lowering(mechanism).slot_bytes(dims, mechanism.delta, state)
 
 
 def _lowering(mechanism: Mechanism) -> ModuleType:

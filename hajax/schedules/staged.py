@@ -103,6 +103,7 @@ class Planner:
         self.programs: list[Program] = []
         self.notes: list[Note] = []
         self._found: dict[tuple[str, int], int] = {}
+        self._forms: dict[str, Form] = {}
 
     def launches(self, family: Family) -> tuple[tuple[Launch, ...], list[Note]] | None:
         """A launch a stage, with heads mapped so; None where a stage's heads cannot be."""
@@ -133,10 +134,14 @@ class Planner:
         return self._found[key]
 
     def _form(self, stage: Stage) -> Form:
+        """The same one each time that it is asked for: its weights are kept."""
+
         def build(dims: Dims, constants: Constants, kind: Kind) -> Program:
             return stage.build(dims, constants, self.slot, self.system.parts)
 
-        return Form(build, pairs=False, shares_keys=False, slot_bytes=None, carried=True)
+        if stage.name not in self._forms:
+            self._forms[stage.name] = Form(build, pairs=False, shares_keys=False, slot_bytes=None, carried=True)
+        return self._forms[stage.name]
 
     def _serial(self, stage: Stage, family: Family) -> tuple[tuple[tuple[Item, ...], ...], Note] | None:
         shape = self.shape
@@ -156,6 +161,7 @@ class Planner:
         return cores, note
 
     def parallel(self, stage: Stage) -> tuple[tuple[tuple[Item, ...], ...], Note]:
+        """Chunks of all heads dealt out: the items of each core."""
         shape = self.shape
         program = self.program(stage, shape.value_dim)
         shares, note = chunks_to_cores(
