@@ -63,6 +63,10 @@ int64_t hajax_cpu_scratch_bytes(const void* plan, int64_t plan_bytes);
 int32_t hajax_execute(const void* plan, int64_t plan_bytes, const hj_delta_call* call, const hj_parallel* parallel,
                       int64_t* counters);
 
+/* Threads of this library's own for callers that bring none: `threads` workers, the caller among them, started at first
+ * use and kept for the life of the process. One caller at a time has them; another meanwhile works alone. */
+const hj_parallel* hajax_cpu_parallel(int32_t threads);
+
 /* The last error of the calling thread, valid until its next call. */
 const char* hajax_last_error(void);
 
