@@ -46,7 +46,8 @@ def names(name: str) -> tuple[str, ...]:
 @functools.cache
 def header_text() -> str:
     """The C declarations of every header of this folder, as cffi's cdef takes them."""
-    return "\n".join(part for name in ("plan.h", "hajax.h", "target.h", "sim.h") for part in _CFFI.findall(_text(name)))
+    headers = ("plan.h", "hajax.h", "target.h", "sim.h", "ascend.h")
+    return "\n".join(part for name in headers for part in _CFFI.findall(_text(name)))
 
 
 @functools.cache
