@@ -194,8 +194,8 @@ def threads():
     return run
 
 
-def execute(case, inputs, plan=None, scale=None, **overrides):
-    """Runs a case; returns status, output, state and counters after checking every guard."""
+def execute(case, inputs, plan=None, scale=None, parallel=None, **overrides):
+    """Runs a case; returns status, output, state and counters after checking every guard. `parallel`: other threads to use."""
     scale = case.dk**-0.5 if scale is None else scale
     plan = plan or plan_of(case)
     hv = case.hk * case.r
@@ -213,7 +213,8 @@ def execute(case, inputs, plan=None, scale=None, **overrides):
     call.scratch_bytes, call.scale, call.l2norm_eps = scratch_bytes, scale, case.eps
     for name, value in overrides.items():
         setattr(call, name, value)
-    parallel = ffi().new("hj_parallel *", {"run": threads()}) if case.workers > 1 else ffi().NULL
+    if parallel is None:
+        parallel = ffi().new("hj_parallel *", {"run": threads()}) if case.workers > 1 else ffi().NULL
     counters = ffi().new("int64_t[]", library().HJ_COUNTERS)
     status = library().hajax_execute(plan, ffi().sizeof("hj_cpu_plan"), call, parallel, counters)
     for name, buffer in buffers.items():
