@@ -17,18 +17,6 @@ namespace {
 namespace host = ascend::host;
 using host::Failure;
 
-host::Chip chip_of(const hj_target& target) {
-  host::Chip chip;
-  chip.npu_arch = target.npu_arch;
-  chip.ai_cores = target.ai_cores;
-  chip.l1_bytes = target.l1_bytes;
-  chip.l0a_bytes = target.l0a_bytes;
-  chip.l0b_bytes = target.l0b_bytes;
-  chip.l0c_bytes = target.l0c_bytes;
-  chip.ub_bytes = target.ub_bytes - target.ub_reserved_bytes;
-  return chip;
-}
-
 // The chip that the plan's header names, if the bytes are so many.
 Failure named_chip(const void* plan, int64_t plan_bytes, const hj_target** chip) {
   if (plan == nullptr || plan_bytes < static_cast<int64_t>(sizeof(hj_npu_plan))) {
@@ -79,7 +67,7 @@ Failure execute(const char* library, const hj_target* chip, const void* plan, in
     if (Failure f = named_chip(plan, plan_bytes, &chip); f.failed()) return f;
   }
   host::PlanView view;
-  if (Failure f = host::read_plan(plan, plan_bytes, chip_of(*chip), &view); f.failed()) return f;
+  if (Failure f = host::read_plan(plan, plan_bytes, host::chip_of(*chip), &view); f.failed()) return f;
   emulator::RunOptions how = options;
   how.warm_l2 = true;  // between the launches of this call; the first one finds it empty
   emulator::acl::Session session(*chip, how);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <initializer_list>
 #include <tuple>
 #include <vector>
@@ -26,12 +27,11 @@ int64_t product(std::initializer_list<int64_t> sizes) {
   return n;
 }
 
-Failure check_buffer(const char* field, const void* pointer, std::initializer_list<int64_t> sizes) {
-  const int64_t bytes = product(sizes);
-  if (bytes < 0) return bad_call(field, "a size that fits 60 bits", "more");
-  if (bytes > 0 && pointer == nullptr) return bad_call(field, std::to_string(bytes) + " bytes", "null");
-  return {};
-}
+struct Buffer {
+  const char* field;
+  const void* pointer;
+  int64_t bytes;  // -1: more than fit
+};
 
 Failure check_sizes(const PlanView& view, const hj_delta_call& call) {
   if (call.batch < 0) return bad_call("batch", "0 or more", call.batch);
@@ -51,7 +51,7 @@ Failure check_sizes(const PlanView& view, const hj_delta_call& call) {
   return {};
 }
 
-Failure check_buffers(const PlanView& view, const hj_delta_call& call) {
+std::vector<Buffer> buffers_of(const PlanView& view, const hj_delta_call& call) {
   const hj_npu_plan& p = view.plan;
   constexpr int64_t kHalf = 2;
   constexpr int64_t kReal = sizeof(float);
@@ -60,18 +60,27 @@ Failure check_buffers(const PlanView& view, const hj_delta_call& call) {
   const int64_t n = call.sequences;
   const void* log_decay = p.header.decay == kDecay_none ? call.beta : call.log_decay;
   const int64_t channels = view.per_channel() ? p.key_dim : 1;
-  for (const Failure& f : {
-           check_buffer("query", call.query, {b, t, p.key_heads, p.key_dim, kHalf}),
-           check_buffer("key", call.key, {b, t, p.key_heads, p.key_dim, kHalf}),
-           check_buffer("value", call.value, {b, t, p.value_heads, p.value_dim, kHalf}),
-           check_buffer("beta", call.beta, {b, t, p.value_heads, p.header.strengths, kReal}),
-           check_buffer("log_decay", log_decay, {b, t, p.value_heads, channels, kReal}),
-           check_buffer("state_in", call.state_in, {b, n, p.value_heads, p.key_dim, p.value_dim, kReal}),
-           check_buffer("bounds", call.bounds, {b, n + 1, kReal}),
-           check_buffer("output", call.output, {b, t, p.value_heads, p.value_dim, view.output_bytes()}),
-           check_buffer("state_out", call.state_out, {b, n, p.value_heads, p.key_dim, p.value_dim, kReal}),
-       }) {
-    if (f.failed()) return f;
+  return {
+      {"query", call.query, product({b, t, p.key_heads, p.key_dim, kHalf})},
+      {"key", call.key, product({b, t, p.key_heads, p.key_dim, kHalf})},
+      {"value", call.value, product({b, t, p.value_heads, p.value_dim, kHalf})},
+      {"beta", call.beta, product({b, t, p.value_heads, p.header.strengths, kReal})},
+      {"log_decay", log_decay, product({b, t, p.value_heads, channels, kReal})},
+      {"state_in", call.state_in, product({b, n, p.value_heads, p.key_dim, p.value_dim, kReal})},
+      {"bounds", call.bounds, product({b, n + 1, kReal})},
+      {"output", call.output, product({b, t, p.value_heads, p.value_dim, view.output_bytes()})},
+      {"state_out", call.state_out, product({b, n, p.value_heads, p.key_dim, p.value_dim, kReal})},
+  };
+}
+
+// `all`: on the host's addresses too, else only on that of the bounds.
+Failure check_buffers(const PlanView& view, const hj_delta_call& call, bool all) {
+  for (const Buffer& buffer : buffers_of(view, call)) {
+    if (buffer.bytes < 0) return bad_call(buffer.field, "a size that fits 60 bits", "more");
+    const bool looked_at = all || strcmp(buffer.field, "bounds") == 0;
+    if (looked_at && buffer.bytes > 0 && buffer.pointer == nullptr) {
+      return bad_call(buffer.field, std::to_string(buffer.bytes) + " bytes", "null");
+    }
   }
   return {};
 }
@@ -152,9 +161,9 @@ Failure check_chunks(const PlanView& view, const hj_delta_call& call) {
 
 }  // namespace
 
-Failure check_call(const PlanView& view, const hj_delta_call& call) {
+Failure check_call(const PlanView& view, const hj_delta_call& call, bool on_host) {
   if (Failure f = check_sizes(view, call); f.failed()) return f;
-  if (Failure f = check_buffers(view, call); f.failed()) return f;
+  if (Failure f = check_buffers(view, call, on_host); f.failed()) return f;
   if (Failure f = check_bounds(call); f.failed()) return f;
   return check_chunks(view, call);
 }

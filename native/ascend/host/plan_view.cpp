@@ -228,6 +228,18 @@ Failure check_sum(const PlanView& view) {
 
 }  // namespace
 
+Chip chip_of(const hj_target& target) {
+  Chip chip;
+  chip.npu_arch = target.npu_arch;
+  chip.ai_cores = target.ai_cores;
+  chip.l1_bytes = target.l1_bytes;
+  chip.l0a_bytes = target.l0a_bytes;
+  chip.l0b_bytes = target.l0b_bytes;
+  chip.l0c_bytes = target.l0c_bytes;
+  chip.ub_bytes = target.ub_bytes - target.ub_reserved_bytes;
+  return chip;
+}
+
 Failure read_plan(const void* bytes, int64_t count, const Chip& chip, PlanView* view) {
   if (bytes == nullptr) return bad_plan("bytes", "an address", "null");
   if (count < static_cast<int64_t>(sizeof(hj_npu_plan))) {

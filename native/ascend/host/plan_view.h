@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hajax/abi/plan.h"
+#include "hajax/abi/target.h"
 #include "native/ascend/host/failure.h"
 
 namespace hajax::ascend::host {
@@ -22,6 +23,8 @@ struct Chip {
   int64_t l0c_bytes = 0;
   int64_t ub_bytes = 0;  // without what the API keeps for itself
 };
+
+Chip chip_of(const hj_target& target);
 
 struct PlanView {
   const uint8_t* bytes = nullptr;
