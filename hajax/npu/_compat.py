@@ -1,0 +1,46 @@
+"""Where the parameters of equations differ between the supported JAX versions, and nothing else."""
+
+import dataclasses
+from typing import Any
+
+import jax
+from jax.extend import core as jex
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scan:
+    """A scan's body and how many of its operands are constants and carries; the others are sliced along their first axis."""
+
+    body: Any
+    constants: int
+    carries: int
+    length: int
+    reverse: bool
+
+
+def scan_of(params: dict[str, Any]) -> Scan:
+    """The parameters of a scan equation."""
+    if "num_consts" in params:
+        constants, carries = params["num_consts"], params["num_carry"]
+    else:  # from jax 0.11 on: trees of operands
+        constants, carries = (len(tree) for tree in params["ft_in"].unpack()[:2])
+    return Scan(params["jaxpr"], constants, carries, params["length"], params["reverse"])
+
+
+def inner_jaxpr(params: dict[str, Any]) -> Any:
+    """The closed jaxpr of a call equation (jit, custom_jvp_call, checkpoint, ...)."""
+    for name in ("jaxpr", "call_jaxpr", "fun_jaxpr"):
+        if name in params:
+            found = params[name]
+            return found if hasattr(found, "consts") else jex.ClosedJaxpr(found, ())
+    raise KeyError(f"a call without a jaxpr among {sorted(params)}")
+
+
+def is_key(dtype: Any) -> bool:
+    """Whether a dtype is that of typed random keys."""
+    return bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
+
+
+def key_name(dtype: Any) -> str:
+    """The generator of a key dtype: "fry" for threefry2x32."""
+    return str(dtype._impl.tag) if hasattr(dtype, "_impl") else str(dtype)

@@ -1,0 +1,31 @@
+"""The torch device of a backend's name, and what is missing when there is none."""
+
+import functools
+import importlib
+
+import torch
+
+BACKENDS = ("npu", "torch")
+
+
+class BackendError(RuntimeError):
+    """A backend that cannot be used here, with the reason and the remedy."""
+
+
+@functools.cache
+def open_device(backend: str) -> torch.device:
+    """The device of a backend: "torch" is torch's CPU, "npu" the current device of torch_npu.
+
+    Raises ValueError for another name, BackendError when torch_npu or its device is missing.
+    """
+    if backend == "torch":
+        return torch.device("cpu")
+    if backend != "npu":
+        raise ValueError(f"backend: expected None or one of {', '.join(BACKENDS)}, got {backend!r}")
+    try:
+        importlib.import_module("torch_npu")
+    except ImportError as error:
+        raise BackendError(f"backend npu: torch_npu cannot be imported: {error} (hajax doctor says what is missing)") from error
+    if not torch.npu.is_available():
+        raise BackendError("backend npu: torch_npu sees no device (npu-smi info shows what the driver sees)")
+    return torch.device("npu", torch.npu.current_device())

@@ -1,0 +1,149 @@
+"""A JAX function on a torch device: traced by JAX for each new signature, planned once, then run without touching JAX."""
+
+import functools
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+
+from hajax.npu import dtypes, program
+from hajax.npu.devices import open_device
+from hajax.npu.program import Program
+
+
+class Planned:
+    """The program for one signature: call it with arguments of that signature."""
+
+    def __init__(self, planned: Program, inputs: Sequence[Any], output_avals: Sequence[Any], output_tree: Any) -> None:
+        self.program = planned
+        self.donated = frozenset(i for i, info in enumerate(inputs) if info.donated)
+        self._kinds = tuple(info.aval.dtype if hasattr(info, "aval") else info.dtype for info in inputs)
+        self._out_kinds = tuple(aval.dtype for aval in output_avals)
+        self._plain_results = all(
+            str(kind) not in ("uint16", "uint32") and not str(kind).startswith("key<") for kind in self._out_kinds
+        )
+        self._tree = output_tree
+
+    def run(self, leaves: Sequence[Any], arrays: "_Arrays") -> Any:
+        """Results as torch tensors, in the function's own pytree."""
+        given = [
+            arrays.tensor(leaf, kind, position in self.donated)
+            for position, (leaf, kind) in enumerate(zip(leaves, self._kinds, strict=True))
+        ]
+        with torch.no_grad():
+            results = self.program(*given)
+        if not self._plain_results:
+            results = tuple(dtypes.leave(x, kind) for x, kind in zip(results, self._out_kinds, strict=True))
+        return jax.tree.unflatten(self._tree, results)
+
+
+class _Arrays:
+    """Arguments as tensors of the device. A JAX array never changes, so it is moved once and remembered while it lives."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self._moved: dict[int, tuple[weakref.ref[Any], torch.Tensor]] = {}
+
+    def tensor(self, leaf: Any, kind: Any, donated: bool) -> torch.Tensor:
+        if isinstance(leaf, torch.Tensor):
+            tensor = dtypes.enter(leaf, kind, self.device)
+            return tensor.contiguous() if donated else tensor
+        if isinstance(leaf, jax.Array) and not donated:
+            known = self._moved.get(id(leaf))
+            if known is not None and known[0]() is leaf:
+                return known[1]
+            tensor = dtypes.to_torch(leaf, self.device, share=True)
+            key = id(leaf)
+            self._moved[key] = (weakref.ref(leaf, lambda _: self._moved.pop(key, None)), tensor)
+            return tensor
+        return dtypes.to_torch(np.asarray(leaf, dtype=kind) if not isinstance(leaf, jax.Array) else leaf, self.device)
+
+
+class Executed:
+    """What `hajax.jit(function, backend=...)` returns. Call it with torch tensors, JAX or numpy arrays, in any pytree.
+
+    Donated tensors may be written into and are of no use afterwards, unless a result is that tensor.
+    """
+
+    def __init__(self, function: Callable[..., Any], backend: str, options: dict[str, Any], context: Callable[[], Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.device = open_device(backend)
+        self._static_names = _as_tuple(options.get("static_argnames"))
+        self._static_numbers = _as_tuple(options.get("static_argnums"))
+        self._jitted = jax.jit(function, **options)
+        self._context = context
+        self._planned: dict[Any, Planned] = {}
+        self._arrays = _Arrays(self.device)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        planned, leaves = self._find(args, kwargs)
+        return planned.run(leaves, self._arrays)
+
+    def lower(self, *args: Any, **kwargs: Any) -> "Lowered":
+        """As `jax.jit(...).lower`: plans for these arguments; `.compile()` gives a function of arguments like them."""
+        planned, _ = self._find(args, kwargs)
+        return Lowered(self, planned)
+
+    def program(self, *args: Any, **kwargs: Any) -> Program:
+        """The program for these arguments: its steps, and its source as text."""
+        return self._find(args, kwargs)[0].program
+
+    def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Planned, list[Any]]:
+        statics = tuple((i, args[i]) for i in self._static_numbers if -len(args) <= i < len(args))
+        named = tuple((name, kwargs[name]) for name in self._static_names if name in kwargs)
+        places = {i % len(args) for i, _ in statics} if args else set()
+        dynamic = tuple(x for i, x in enumerate(args) if i not in places)
+        leaves, tree = jax.tree.flatten((dynamic, {k: v for k, v in kwargs.items() if k not in self._static_names}))
+        with self._context() as chosen:
+            key = (statics, named, tree, tuple(map(_signature, leaves)), chosen, jax.config.jax_enable_x64)
+            if key not in self._planned:
+                self._planned[key] = self._plan(args, kwargs, places)
+        return self._planned[key], leaves
+
+    def _plan(self, args: tuple[Any, ...], kwargs: dict[str, Any], statics: set[int]) -> Planned:
+        shown = tuple(x if i in statics else jax.tree.map(_shown, x) for i, x in enumerate(args))
+        traced = self._jitted.trace(
+            *shown, **{k: v if k in self._static_names else jax.tree.map(_shown, v) for k, v in kwargs.items()}
+        )
+        inputs = jax.tree.leaves(traced.args_info)
+        closed = traced.jaxpr
+        if len(inputs) != len(closed.jaxpr.invars):
+            raise dtypes.Unsupported(f"arguments: expected one array a leaf, got {len(inputs)} for {len(closed.jaxpr.invars)}")
+        donated = [i for i, info in enumerate(inputs) if info.donated]
+        planned = program.plan(closed, self.device, donated)
+        return Planned(planned, inputs, closed.out_avals, jax.tree.structure(traced.out_info))
+
+
+class Lowered:
+    """Arguments planned for; `compile` gives what runs them."""
+
+    def __init__(self, executed: Executed, planned: Planned) -> None:
+        self._executed, self._planned = executed, planned
+
+    def compile(self) -> Callable[..., Any]:
+        return self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._planned.run(jax.tree.leaves((args, kwargs)), self._executed._arrays)
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+
+
+def _signature(leaf: Any) -> Any:
+    if isinstance(leaf, (torch.Tensor, np.ndarray, np.generic, jax.Array)):
+        return tuple(leaf.shape), leaf.dtype, bool(getattr(leaf, "weak_type", False))
+    return type(leaf)
+
+
+def _shown(leaf: Any) -> Any:
+    """What JAX traces in place of an argument."""
+    if isinstance(leaf, torch.Tensor):
+        return jax.ShapeDtypeStruct(tuple(leaf.shape), dtypes.jax_dtype(leaf))
+    return leaf

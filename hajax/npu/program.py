@@ -1,0 +1,208 @@
+"""From a jaxpr to a flat torch program: calls inlined, dead code dropped, constants folded, buffers written in place, slots freed.
+
+Assumes a closed jaxpr with known shapes. What has no rule is refused by name here, never when the program runs.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from hajax.npu import _compat, code, storage
+from hajax.npu.dtypes import Unsupported, constant, held, held_shape
+from hajax.npu.rules import RULES, fused
+from hajax.npu.rules.registry import Context, Operation, Rule, is_literal
+from hajax.npu.steps import Slot, Step
+
+_CALLS = {
+    "jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "checkpoint",
+    "remat", "remat2", "custom_vmap_call",
+}  # fmt: skip
+_NEVER_FOLDED = {"scan", "while", "cond", "random_bits", "hajax_delta_rule"}
+_MOST_FOLDED = 1 << 18  # elements of a constant that a program may hold instead of making it
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Program:
+    """A planned function of tensors: call it with one tensor an input, get a tuple of tensors.
+
+    `written`: the inputs in whose memory it may write, all of them donated. `syncs`: steps that wait for the device.
+    """
+
+    function: Callable[..., tuple[torch.Tensor, ...]]
+    steps: tuple[Step, ...]
+    source: str
+    device: torch.device
+    written: frozenset[int]
+
+    def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return self.function(*tensors)
+
+    @property
+    def syncs(self) -> tuple[str, ...]:
+        return tuple(step.name for step in self.steps if step.syncs)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Equation:
+    """An equation outside of any call: literals where calls were given literals, results by slot."""
+
+    equation: Any
+    rule: Rule
+    name: str
+    operands: tuple[Any, ...]  # Slot, tensor, or None for a literal
+    results: tuple[int, ...]
+
+
+def plan(closed: Any, device: torch.device, donated: Iterable[int] = (), implementation: Any = None) -> Program:
+    """The program of a closed jaxpr on a torch device. It may write into the inputs at the positions of `donated`.
+
+    Raises Unsupported, naming the primitive or dtype.
+    """
+
+    def inner(body: Any, given: Iterable[int] = ()) -> Program:
+        return plan(body, device, given, implementation)
+
+    jaxpr = closed.jaxpr
+    flat = _Flattener(device)
+    inputs = [flat.new() for _ in jaxpr.invars]
+    for var in jaxpr.invars:
+        _check(var.aval, "an argument")
+    outputs = [flat.value(x, atom) for x, atom in zip(flat.emit(jaxpr, closed.consts, inputs), jaxpr.outvars, strict=True)]
+    equations = _live(flat.equations, outputs)
+    context = Context(device, inner, implementation)
+    calls, outputs = _built(equations, outputs, context)
+    numbers = [slot.number for slot in inputs]
+    finished = storage.assign(calls, numbers, outputs, frozenset(donated))
+    function, source = code.compile_steps(finished.steps, numbers, finished.outputs)
+    return Program(function, finished.steps, source, device, finished.written)
+
+
+class _Flattener:
+    """Walks a jaxpr and the jaxprs of its calls, and keeps what is to be done in one list."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.count = 0
+        self.equations: list[_Equation] = []
+
+    def new(self) -> Slot:
+        self.count += 1
+        return Slot(self.count - 1)
+
+    def value(self, found: Any, atom: Any) -> Any:
+        """A slot or a tensor, also for a literal."""
+        return constant(_literal(found), atom.aval.dtype, self.device) if is_literal(found) else found
+
+    def emit(self, jaxpr: Any, consts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
+        """The values of the jaxpr's results: slots, tensors, or literals."""
+        environment: dict[Any, Any] = dict(zip(jaxpr.invars, operands, strict=True))
+        for var, const in zip(jaxpr.constvars, consts, strict=True):
+            environment[var] = constant(const, var.aval.dtype, self.device)
+
+        def read(atom: Any) -> Any:
+            return atom if is_literal(atom) else environment[atom]
+
+        for equation in jaxpr.eqns:
+            values = [read(atom) for atom in equation.invars]
+            for var, result in zip(equation.outvars, self._equation(equation, values), strict=True):
+                environment[var] = result
+        return [read(atom) for atom in jaxpr.outvars]
+
+    def _equation(self, equation: Any, values: list[Any]) -> Sequence[Any]:
+        name = equation.primitive.name
+        rule, label = RULES.get(name), name
+        if name in _CALLS:
+            found = fused.find(equation)
+            if found is None:
+                body = _compat.inner_jaxpr(equation.params)
+                return self.emit(body.jaxpr, body.consts, values)
+            rule, label = found
+        if rule is None:
+            raise Unsupported(f"primitive {name}: there is no torch rule for it, in {_shortened(equation)}")
+        for atom in (*equation.invars, *equation.outvars):
+            aval = _check(atom.aval, name)
+            if str(aval.dtype).startswith("complex") and not rule.complex:
+                raise Unsupported(f"primitive {name}: complex numbers are not supported, in {_shortened(equation)}")
+            if _compat.is_key(aval.dtype) and not rule.keys:
+                raise Unsupported(f"primitive {name}: random keys are not supported, in {_shortened(equation)}")
+        atoms = [value if is_literal(value) else atom for value, atom in zip(values, equation.invars, strict=True)]
+        operands = tuple(None if is_literal(value) else value for value in values)
+        results = tuple(self.new() for _ in equation.outvars)
+        numbers = tuple(slot.number for slot in results)
+        self.equations.append(_Equation(equation.replace(invars=atoms), rule, label, operands, numbers))
+        return results
+
+
+def _check(aval: Any, name: str) -> Any:
+    if not hasattr(aval, "shape"):
+        raise Unsupported(f"primitive {name}: expected arrays, got a value of type {aval}")
+    held(aval.dtype)
+    held_shape(aval)
+    return aval
+
+
+def _shortened(equation: Any) -> str:
+    text = " ".join(str(equation).split())
+    return text if len(text) <= 160 else f"{text[:160]}..."
+
+
+def _literal(atom: Any) -> np.ndarray:
+    """A literal's value rounded to its own dtype, as XLA sees it."""
+    dtype = atom.aval.dtype
+    return atom.val if _compat.is_key(dtype) else np.asarray(atom.val).astype(dtype)
+
+
+def _live(equations: list[_Equation], outputs: list[Any]) -> list[_Equation]:
+    """Those that an output or an effect needs, in order."""
+    wanted = {x.number for x in outputs if isinstance(x, Slot)}
+    kept = []
+    for equation in reversed(equations):
+        if equation.equation.effects or wanted.intersection(equation.results):
+            wanted.update(x.number for x in equation.operands if isinstance(x, Slot))
+            kept.append(equation)
+    return kept[::-1]
+
+
+def _built(equations: list[_Equation], outputs: list[Any], context: Context) -> tuple[list[storage.Call], list[Any]]:
+    """Each equation as a call of a torch function, those of constants done now."""
+    known: dict[int, torch.Tensor] = {}
+    calls = []
+    for one in equations:
+        operands = [known.get(x.number, x) if isinstance(x, Slot) else x for x in one.operands]
+        rule, equation = one.rule, one.equation
+        made = rule.build(equation, context)
+        operation = made if isinstance(made, Operation) else Operation(made)
+        scalars = rule.scalars and any(x is not None for x in operands)
+        filled = [
+            _given(atom, scalars, context.device) if x is None else x for x, atom in zip(operands, equation.invars, strict=True)
+        ]
+        many = bool(equation.primitive.multiple_results)
+        constants_only = not any(isinstance(x, Slot) for x in filled)
+        if constants_only and _folds(equation):
+            with torch.no_grad():
+                found = operation.run(*filled)
+            known.update(zip(one.results, found if many else (found,), strict=True))
+            continue
+        about = ", ".join(f"{v.aval.str_short()}" for v in equation.outvars)
+        fresh = rule.fresh if operation.fresh is None else operation.fresh
+        calls.append(storage.Call(one.name, operation, fresh, tuple(filled), one.results, many, about))
+    return calls, [known.get(x.number, x) if isinstance(x, Slot) else x for x in outputs]
+
+
+def _folds(equation: Any) -> bool:
+    if equation.effects or equation.primitive.name in _NEVER_FOLDED:
+        return False
+    size = sum(int(np.prod(v.aval.shape)) for v in equation.outvars)
+    return size <= _MOST_FOLDED or equation.primitive.name in ("broadcast_in_dim", "iota")
+
+
+def _given(atom: Any, scalars: bool, device: torch.device) -> Any:
+    """A literal operand: a Python number if the rule takes those, else a tensor."""
+    value = _literal(atom)
+    if scalars and isinstance(value, np.ndarray):
+        kind = value.dtype.kind
+        return value.item() if kind in "biu" else complex(value) if kind == "c" else float(value.astype(np.float64))
+    return constant(value, atom.aval.dtype, device)

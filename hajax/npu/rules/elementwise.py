@@ -1,0 +1,207 @@
+"""Element by element, in the dtype of the operands. Integers that are held wider are wrapped."""
+
+import operator
+from typing import Any
+
+import torch
+
+from hajax.npu.dtypes import wrap
+from hajax.npu.rules.registry import Context, Operation, dtype_of, name_of, refuse, rule
+
+_UNARY = {
+    "acos": torch.acos,
+    "acosh": torch.acosh,
+    "asin": torch.asin,
+    "asinh": torch.asinh,
+    "atan": torch.atan,
+    "atanh": torch.atanh,
+    "bessel_i0e": torch.special.i0e,
+    "bessel_i1e": torch.special.i1e,
+    "ceil": torch.ceil,
+    "cos": torch.cos,
+    "cosh": torch.cosh,
+    "digamma": torch.digamma,
+    "erf": torch.erf,
+    "erf_inv": torch.erfinv,
+    "erfc": torch.erfc,
+    "exp": torch.exp,
+    "exp2": torch.exp2,
+    "expm1": torch.expm1,
+    "floor": torch.floor,
+    "is_finite": torch.isfinite,
+    "lgamma": torch.lgamma,
+    "log": torch.log,
+    "log1p": torch.log1p,
+    "logistic": torch.sigmoid,
+    "rsqrt": torch.rsqrt,
+    "sin": torch.sin,
+    "sinh": torch.sinh,
+    "sqrt": torch.sqrt,
+    "tan": torch.tan,
+    "tanh": torch.tanh,
+}
+_COMPARISONS = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
+_ARITHMETIC = {"add": operator.add, "add_any": operator.add, "sub": operator.sub, "mul": operator.mul}
+_TENSORS = {"atan2": torch.atan2, "nextafter": torch.nextafter, "max": torch.maximum, "min": torch.minimum}
+_GAMMAS = {"igamma": torch.special.gammainc, "igammac": torch.special.gammaincc}
+
+
+def _constant_rule(function: Any) -> Any:
+    return lambda equation, context: function
+
+
+for _name, _function in _UNARY.items():
+    rule(_name, fresh=True)(_constant_rule(_function))
+for _name, _function in {**_TENSORS, **_GAMMAS}.items():
+    rule(_name, fresh=True)(_constant_rule(_function))
+for _name, _function in _COMPARISONS.items():
+    rule(_name, fresh=True, scalars=True)(_constant_rule(_function))
+
+
+def wrapped(function: Any, equation: Any) -> Any:
+    """The function, its result wrapped where the dtype is held wider than it is."""
+    name = name_of(equation.outvars[0])
+    return (lambda *xs: wrap(function(*xs), name)) if name in ("uint16", "uint32") else function
+
+
+def _arithmetic(function: Any) -> Any:
+    def build(equation: Any, context: Context) -> Any:
+        if name_of(equation.outvars[0]) == "bool":
+            raise refuse(equation, "arithmetic on booleans")
+        return wrapped(function, equation)
+
+    return build
+
+
+for _name, _function in _ARITHMETIC.items():
+    rule(_name, fresh=True, scalars=True, complex=True)(_arithmetic(_function))
+
+
+@rule("neg", fresh=True, complex=True)
+def _neg(equation: Any, context: Context) -> Any:
+    return wrapped(torch.neg, equation)
+
+
+@rule("square", fresh=True)
+def _square(equation: Any, context: Context) -> Any:
+    return wrapped(lambda x: x * x, equation)
+
+
+@rule("abs", fresh=True, complex=True)
+def _abs(equation: Any, context: Context) -> Any:
+    return (lambda x: x.clone()) if name_of(equation.invars[0]).startswith("uint") else torch.abs
+
+
+@rule("sign", fresh=True)
+def _sign(equation: Any, context: Context) -> Any:
+    if not name_of(equation.invars[0]).startswith(("float", "bfloat")):
+        return torch.sign
+    return lambda x: torch.where(torch.isnan(x) | (x == 0), x, torch.sign(x))  # NaN and -0 stay what they are
+
+
+@rule("cbrt", fresh=True)
+def _cbrt(equation: Any, context: Context) -> Any:
+    return lambda x: torch.copysign(torch.pow(torch.abs(x), 1 / 3), x)
+
+
+@rule("stop_gradient", "copy", "copy_p", "reduce_barrier", complex=True, keys=True)
+def _same(equation: Any, context: Context) -> Any:
+    return Operation(lambda x: x, view=True)
+
+
+@rule("optimization_barrier", complex=True, keys=True)
+def _barrier(equation: Any, context: Context) -> Any:
+    return lambda *xs: xs
+
+
+@rule("pow", fresh=True)
+def _pow(equation: Any, context: Context) -> Any:
+    if not name_of(equation.outvars[0]).startswith(("float", "bfloat")):
+        raise refuse(equation, "an integer base")
+    return torch.pow
+
+
+@rule("integer_pow", fresh=True)
+def _integer_pow(equation: Any, context: Context) -> Any:
+    power = equation.params["y"]
+    if name_of(equation.outvars[0]).startswith(("float", "bfloat")):
+        special = {2: lambda x: x * x, -1: torch.reciprocal}
+        return special.get(power, lambda x: torch.pow(x, power))
+    if power < 0:
+        raise refuse(equation, "a negative power of an integer")
+
+    def multiply(x: torch.Tensor) -> torch.Tensor:  # each product wrapped, so that none leaves what holds it
+        result, factor, left = torch.ones_like(x), x, power
+        while left:
+            if left & 1:
+                result = wrap(result * factor, name_of(equation.outvars[0]))
+            left >>= 1
+            if left:
+                factor = wrap(factor * factor, name_of(equation.outvars[0]))
+        return result
+
+    return multiply
+
+
+@rule("round", fresh=True)
+def _round(equation: Any, context: Context) -> Any:
+    if "EVEN" in str(equation.params["rounding_method"]):
+        return torch.round
+
+    def away(x: torch.Tensor) -> torch.Tensor:
+        whole = torch.trunc(x)
+        return torch.where(torch.abs(x - whole) >= 0.5, whole + torch.sign(x), whole)
+
+    return away
+
+
+@rule("select_n", fresh=True, complex=True)
+def _select(equation: Any, context: Context) -> Any:
+    if len(equation.invars) == 3 and name_of(equation.invars[0]) == "bool":
+        return lambda chosen, no, yes: torch.where(chosen, yes, no)
+
+    def pick(which: torch.Tensor, *cases: torch.Tensor) -> torch.Tensor:
+        result = cases[0].clone()
+        for number, case in enumerate(cases[1:], 1):
+            result = torch.where(which == number, case, result)
+        return result
+
+    return pick
+
+
+@rule("clamp", fresh=True)
+def _clamp(equation: Any, context: Context) -> Any:
+    return lambda low, x, high: torch.minimum(torch.maximum(x, low), high)
+
+
+@rule("reduce_precision", fresh=True)
+def _reduce_precision(equation: Any, context: Context) -> Any:
+    bits = (equation.params["exponent_bits"], equation.params["mantissa_bits"])
+    own = {"float32": (8, 23), "bfloat16": (8, 7), "float16": (5, 10), "float64": (11, 52)}[name_of(equation.invars[0])]
+    kinds = {(8, 7): torch.bfloat16, (5, 10): torch.float16, (8, 23): torch.float32}
+    if bits == own:
+        return lambda x: x.clone()
+    if bits not in kinds or bits[0] > own[0] or bits[1] > own[1]:
+        raise refuse(equation, f"{bits[0]} exponent and {bits[1]} mantissa bits")
+    return lambda x: x.to(kinds[bits]).to(x.dtype)
+
+
+@rule("real", complex=True)
+def _real(equation: Any, context: Context) -> Any:
+    return torch.real
+
+
+@rule("imag", complex=True)
+def _imag(equation: Any, context: Context) -> Any:
+    return torch.imag
+
+
+@rule("complex", fresh=True, complex=True)
+def _complex(equation: Any, context: Context) -> Any:
+    return torch.complex
+
+
+@rule("conj", fresh=True, complex=True)
+def _conj(equation: Any, context: Context) -> Any:
+    kind = dtype_of(equation.outvars[0])
+    return lambda x: torch.conj(x).resolve_conj().to(kind)
