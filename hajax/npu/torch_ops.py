@@ -1,0 +1,207 @@
+"""The delta-rule family as torch operators: `hajax::delta_rule` and, with the state updated in place, `hajax::delta_rule_`.
+
+Operands as those of the JAX primitive (hajax.ops._primitive): query, key [B, T, Hk, Dk] and value [B, T, Hv, Dv] of one dtype,
+log_decay and beta fp32, state fp32 [B * N, Hv, Dk, Dv], bounds int32[B, N + 1]; `mechanism` is a name of hajax.mechanisms,
+l2norm_eps < 0 takes rows as they are. On the CPU libhajax_cpu works on the tensors' memory; on an Ascend device the fused kernel.
+Importing this module registers them.
+"""
+
+import functools
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hajax.backends import cpu
+from hajax.mechanisms import MECHANISMS
+from hajax.npu import delta_rule_reference
+from hajax.plans import Shape
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+_OPTIONS = "str mechanism, float scale, float l2norm_eps, str output_dtype"
+_TOKENS = "Tensor query, Tensor key, Tensor value, Tensor log_decay, Tensor beta"
+
+_library = torch.library.Library("hajax", "DEF")
+for _schema in (
+    f"delta_rule({_TOKENS}, Tensor state, Tensor bounds, {_OPTIONS}) -> (Tensor, Tensor)",
+    f"delta_rule_({_TOKENS}, Tensor(a!) state, Tensor bounds, {_OPTIONS}) -> Tensor",
+    f"delta_rule_backward(Tensor grad_output, Tensor grad_state, {_TOKENS}, Tensor state, Tensor bounds, {_OPTIONS})"
+    " -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)",
+):
+    _library.define(_schema, tags=(torch.Tag.pt2_compliant_tag,))
+del _schema
+
+
+@functools.lru_cache(maxsize=4096)
+def _signature(
+    shapes: tuple[torch.Size, ...], dtypes: tuple[torch.dtype, ...], mechanism: str, output_dtype: str
+) -> tuple[Shape, torch.dtype]:
+    """The problem that operands of these shapes pose, and the output's dtype; raises where they pose none."""
+    query, key, value, log_decay, beta, state, bounds = shapes
+    if mechanism not in MECHANISMS:
+        raise ValueError(f"mechanism: expected one of {', '.join(MECHANISMS)}, got {mechanism!r}")
+    if output_dtype not in DTYPES:
+        raise ValueError(f"output_dtype: expected one of {', '.join(DTYPES)}, got {output_dtype!r}")
+    for name, shape, axes in (("query", query, "B, T, Hk, Dk"), ("value", value, "B, T, Hv, Dv"), ("bounds", bounds, "B, N + 1")):
+        if len(shape) != len(axes.split(", ")):
+            raise ValueError(f"{name}: expected [{axes}], got {list(shape)}")
+    (batch, tokens, key_heads, key_dim), (value_heads, value_dim) = query, value[2:]
+    sequences, member = bounds[1] - 1, MECHANISMS[mechanism]
+    if key_heads < 1 or value_heads < 1 or value_heads % key_heads:
+        raise ValueError(f"value: expected Hv to be a positive multiple of the query's Hk={key_heads}, got Hv={value_heads}")
+    if sequences < 1:
+        raise ValueError(f"bounds: expected [B, N + 1] with N >= 1, got {list(bounds)}")
+    gates = (batch, tokens, value_heads)
+    expected = {
+        "key": (key, tuple(query)),
+        "value": (value, (*gates, value_dim)),
+        "log_decay": (log_decay, (*gates, key_dim) if member.decay == "per_channel" else gates),
+        "beta": (beta, gates if member.strengths == 1 else (*gates, 2)),
+        "state": (state, (batch * sequences, value_heads, key_dim, value_dim)),
+        "bounds": (bounds, (batch, sequences + 1)),
+    }
+    for name, (got, wanted) in expected.items():
+        if tuple(got) != wanted:
+            raise ValueError(f"{name}: expected {list(wanted)}, got {list(got)}")
+    if dtypes[0] not in _NAMES:
+        raise TypeError(f"query: expected one of {', '.join(DTYPES)}, got {dtypes[0]}")
+    real = torch.float32
+    for name, got, wanted in zip(
+        ("key", "value", "log_decay", "beta", "state", "bounds"), dtypes[1:],
+        (dtypes[0], dtypes[0], real, real, real, torch.int32), strict=True,
+    ):  # fmt: skip
+        if got != wanted:
+            raise TypeError(f"{name}: expected {wanted}, got {got}")
+    shape = Shape(batch, tokens, sequences, key_heads, value_heads, key_dim, value_dim, _NAMES[dtypes[0]], output_dtype)
+    return shape, DTYPES[output_dtype]
+
+
+def check(operands: tuple[Tensor, ...], mechanism: str, output_dtype: str) -> tuple[Shape, torch.dtype]:
+    """The problem of these seven operands, and the output's dtype. Raises ValueError or TypeError naming what does not fit."""
+    return _signature(tuple(x.shape for x in operands), tuple(x.dtype for x in operands), mechanism, output_dtype)
+
+
+@functools.lru_cache(maxsize=4096)
+def _prepared(
+    shapes: tuple[torch.Size, ...], dtypes: tuple[torch.dtype, ...], mechanism: str, output_dtype: str, threads: int
+) -> tuple[cpu.Launch | None, tuple[int | None, ...], torch.dtype]:
+    """The CPU's launch, None where there is nothing to do; B, T and N; the output's dtype."""
+    shape, dtype = _signature(shapes, dtypes, mechanism, output_dtype)
+    empty = 0 in shapes[0] or 0 in shapes[2]
+    launch = None if empty else cpu.launch_of(MECHANISMS[mechanism], shape, threads)
+    return launch, (shape.batch, shape.tokens, shape.sequences), dtype
+
+
+def _run_cpu(
+    operands: tuple[Tensor, ...], state_out: Tensor, mechanism: str, scale: float, eps: float, output_dtype: str
+) -> Tensor:
+    """Writes the final state to `state_out`, which may be the state, and returns the output."""
+    shapes, dtypes = tuple([x.shape for x in operands]), tuple([x.dtype for x in operands])
+    launch, sizes, dtype = _prepared(shapes, dtypes, mechanism, output_dtype, torch.get_num_threads())
+    output = torch.empty(shapes[2], dtype=dtype)
+    if launch is None:
+        if state_out is not operands[5]:
+            state_out.copy_(operands[5])
+        return output
+    held = [x if x.is_contiguous() else x.contiguous() for x in operands]  # no copy of what lies row-major
+    addresses = [x.data_ptr() for x in held]
+    cpu.run(launch, sizes, (*addresses, output.data_ptr(), state_out.data_ptr()), scale, eps)
+    return output
+
+
+def _delta_rule_cpu(*args: Any) -> tuple[Tensor, Tensor]:
+    operands, options = args[:7], args[7:]
+    state_out = torch.empty(operands[5].shape, dtype=torch.float32)
+    return _run_cpu(operands, state_out, *options), state_out
+
+
+def _delta_rule_in_place_cpu(*args: Any) -> Tensor:
+    operands, options = args[:7], args[7:]
+    state = operands[5]
+    if state.is_contiguous():
+        return _run_cpu(operands, state, *options)
+    own = state.contiguous()
+    output = _run_cpu((*operands[:5], own, operands[6]), own, *options)
+    state.copy_(own)
+    return output
+
+
+def _delta_rule_npu(*args: Any) -> tuple[Tensor, Tensor]:
+    state_out = args[5].clone()
+    return _delta_rule_in_place_npu(*args[:5], state_out, *args[6:]), state_out
+
+
+def _delta_rule_in_place_npu(*args: Any) -> Tensor:
+    from hajax.npu import ascend
+
+    operands, (mechanism, scale, eps, output_dtype) = args[:7], args[7:]
+    check(operands, mechanism, output_dtype)
+    output: Tensor = ascend.launch(*operands, mechanism=mechanism, scale=scale, l2norm_eps=eps, output_dtype=output_dtype)
+    return output
+
+
+def _delta_rule_fake(*args: Any) -> tuple[Tensor, Tensor]:
+    return _delta_rule_in_place_fake(*args), torch.empty_like(args[5], memory_format=torch.contiguous_format)
+
+
+def _delta_rule_in_place_fake(*args: Any) -> Tensor:
+    value, output_dtype = args[2], args[10]
+    if output_dtype not in DTYPES:
+        raise ValueError(f"output_dtype: expected one of {', '.join(DTYPES)}, got {output_dtype!r}")
+    return value.new_empty(value.shape, dtype=DTYPES[output_dtype])
+
+
+def _backward_by_recomputing(grad_output: Tensor, grad_state: Tensor, *args: Any) -> tuple[Tensor, ...]:
+    """On any device: the torch operators of the reference, differentiated by autograd."""
+    operands, (mechanism, scale, eps, output_dtype) = args[:7], args[7:]
+    keys = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradFunctionality)
+    # A kernel runs below autograd, which is to record here.
+    include, exclude = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
+    with torch._C._ForceDispatchKeyGuard(include, exclude - keys), torch.enable_grad():
+        leaves = [x.detach().requires_grad_() for x in operands[:6]]
+        results = delta_rule_reference.delta_rule(
+            *leaves, operands[6],
+            mechanism=MECHANISMS[mechanism], scale=scale, l2norm_eps=None if eps < 0 else eps, output_dtype=DTYPES[output_dtype],
+        )  # fmt: skip
+        grads = torch.autograd.grad(results, leaves, (grad_output, grad_state), allow_unused=True)
+    return tuple(torch.zeros_like(x) if g is None else g.contiguous() for x, g in zip(operands[:6], grads, strict=True))
+
+
+def _backward_fake(grad_output: Tensor, grad_state: Tensor, *args: Any) -> tuple[Tensor, ...]:
+    return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in args[:6])
+
+
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.save_for_backward(*inputs[:7])
+    ctx.options = inputs[7:]
+
+
+def _backward(ctx: Any, grad_output: Tensor, grad_state: Tensor) -> tuple[Tensor | None, ...]:
+    grads = torch.ops.hajax.delta_rule_backward(grad_output, grad_state, *ctx.saved_tensors, *ctx.options)
+    return (*grads, None, None, None, None, None)
+
+
+def _refuse_gradient(keyset: Any, *args: Any) -> Tensor:
+    if torch.is_grad_enabled() and any(x.requires_grad for x in args[:6]):
+        raise RuntimeError(
+            "hajax::delta_rule_ overwrites its state and has no gradient; use hajax::delta_rule, or torch.no_grad()"
+        )
+    with torch._C._AutoDispatchBelowAutograd():
+        output: Tensor = torch.ops.hajax.delta_rule_(*args)
+    return output
+
+
+_library.impl("delta_rule", _delta_rule_cpu, "CPU")
+_library.impl("delta_rule_", _delta_rule_in_place_cpu, "CPU")
+_library.impl("delta_rule", _delta_rule_npu, "PrivateUse1")
+_library.impl("delta_rule_", _delta_rule_in_place_npu, "PrivateUse1")
+_library.impl("delta_rule_backward", _backward_by_recomputing, "CompositeExplicitAutograd")
+_library.impl("delta_rule_", _refuse_gradient, "Autograd", with_keyset=True)
+torch.library.register_fake("hajax::delta_rule", _delta_rule_fake, lib=_library)
+torch.library.register_fake("hajax::delta_rule_", _delta_rule_in_place_fake, lib=_library)
+torch.library.register_fake("hajax::delta_rule_backward", _backward_fake, lib=_library)
+torch.library.register_autograd("hajax::delta_rule", _backward, setup_context=_setup_context, lib=_library)
+
+delta_rule = torch.ops.hajax.delta_rule.default
+delta_rule_ = torch.ops.hajax.delta_rule_.default
