@@ -1,7 +1,8 @@
-"""hajax.jit: jax.jit, with the chosen implementation in its cache key and the plans it used at hand."""
+"""hajax.jit: jax.jit, with the chosen implementation in its cache key and the plans it used at hand; or the same on torch."""
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -9,6 +10,8 @@ import jax
 from hajax.ops import _observers, _options
 from hajax.ops._arguments import check_implementation, check_target
 from hajax.plans import Plan
+
+BACKENDS = ("npu", "torch")
 
 
 class Jitted:
@@ -47,16 +50,50 @@ class Jitted:
 
 
 def jit(
-    function: Callable[..., Any] | None = None, *, implementation: str | None = None, target: str | None = None, **options: Any
+    function: Callable[..., Any] | None = None,
+    *,
+    backend: str | None = None,
+    implementation: str | None = None,
+    target: str | None = None,
+    **options: Any,
 ) -> Any:
     """`jax.jit` with an `implementation` for the hajax operators inside that name none, and `.plans()`.
 
     `options` go to `jax.jit` (static_argnums, donate_argnums, ...). May be used as a decorator with or without arguments.
     target: the chip that implementation "sim" emulates.
-    Raises ValueError for an unknown implementation or target.
+    backend: None runs on JAX. "torch" (torch on the CPU) and "npu" (an Ascend device, by torch_npu) plan the traced function
+    into one flat torch program and run that; results are torch tensors, see hajax.npu.executor. Both need torch.
+    Raises ValueError for an unknown implementation, target or backend, and when called NotImplementedError naming what a torch
+    program cannot do.
     """
     if function is None:
-        return functools.partial(jit, implementation=implementation, target=target, **options)
+        return functools.partial(jit, backend=backend, implementation=implementation, target=target, **options)
     if not callable(function):
         raise TypeError(f"function: expected a callable, got {type(function).__name__}")
-    return Jitted(function, implementation, target, options)
+    if backend is None:
+        return Jitted(function, implementation, target, options)
+    return _on_torch(function, backend, implementation, target, options)
+
+
+def _on_torch(
+    function: Callable[..., Any], backend: str, implementation: str | None, target: str | None, options: dict[str, Any]
+) -> Any:
+    if backend not in BACKENDS:
+        raise ValueError(f"backend: expected None or one of {', '.join(BACKENDS)}, got {backend!r}")
+    check_implementation(implementation)
+    if implementation == "sim" or target is not None:
+        raise ValueError(f"implementation: expected None, 'cpu' or 'xla' with backend {backend!r}, got {implementation!r}")
+    try:
+        from hajax.npu.executor import Executed
+    except ImportError as error:
+        if (error.name or "").split(".")[0] != "torch":
+            raise
+        raise ImportError(f"backend {backend!r} needs torch, which is not installed: pip install torch", name="torch") from error
+
+    @contextlib.contextmanager
+    def context() -> Iterator[Any]:
+        chosen = _options.chosen(implementation, None)
+        with _options.use(implementation=chosen[0], target=chosen[1]):
+            yield chosen
+
+    return Executed(function, backend, options, context)

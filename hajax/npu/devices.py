@@ -5,8 +5,6 @@ import importlib
 
 import torch
 
-BACKENDS = ("npu", "torch")
-
 
 class BackendError(RuntimeError):
     """A backend that cannot be used here, with the reason and the remedy."""
@@ -16,12 +14,10 @@ class BackendError(RuntimeError):
 def open_device(backend: str) -> torch.device:
     """The device of a backend: "torch" is torch's CPU, "npu" the current device of torch_npu.
 
-    Raises ValueError for another name, BackendError when torch_npu or its device is missing.
+    Raises BackendError when torch_npu or its device is missing.
     """
     if backend == "torch":
         return torch.device("cpu")
-    if backend != "npu":
-        raise ValueError(f"backend: expected None or one of {', '.join(BACKENDS)}, got {backend!r}")
     try:
         importlib.import_module("torch_npu")
     except ImportError as error:

@@ -127,6 +127,11 @@ def leave(tensor: torch.Tensor, dtype: Any) -> Any:
     return tensor.to(_SIGNED[name]).view(_OUTSIDE[name]) if name in _OUTSIDE else tensor
 
 
+def changes_on_leaving(dtype: Any) -> bool:
+    """Whether `leave` has anything to do."""
+    return _compat.is_key(dtype) or str(dtype) in _OUTSIDE
+
+
 def jax_dtype(tensor: torch.Tensor) -> np.dtype[Any]:
     """The JAX dtype of a caller's tensor; 64-bit types are 32-bit ones unless jax_enable_x64 is set. Raises Unsupported."""
     name = str(tensor.dtype).removeprefix("torch.")

@@ -1,4 +1,4 @@
-"""From a jaxpr to a flat torch program: calls inlined, dead code dropped, constants folded, buffers written in place, slots freed.
+"""From a jaxpr to a flat torch program: calls inlined, dead code dropped, constants folded, buffers written in place.
 
 Assumes a closed jaxpr with known shapes. What has no rule is refused by name here, never when the program runs.
 """
@@ -167,21 +167,31 @@ def _live(equations: list[_Equation], outputs: list[Any]) -> list[_Equation]:
 
 
 def _built(equations: list[_Equation], outputs: list[Any], context: Context) -> tuple[list[storage.Call], list[Any]]:
-    """Each equation as a call of a torch function, those of constants done now."""
-    known: dict[int, torch.Tensor] = {}
+    """Each equation as a call of a torch function; what is known already, or nothing but another value, is no call."""
+    known: dict[int, Any] = {}  # by the number of a slot: the tensor or slot that it is
+
+    def value(x: Any) -> Any:
+        return known.get(x.number, x) if isinstance(x, Slot) else x
+
     calls = []
     for one in equations:
-        operands = [known.get(x.number, x) if isinstance(x, Slot) else x for x in one.operands]
         rule, equation = one.rule, one.equation
+        operands = [value(x) for x in one.operands]
+        chosen = _chosen(one.name, operands, equation)
+        if chosen is not None:
+            known[one.results[0]] = chosen
+            continue
         made = rule.build(equation, context)
         operation = made if isinstance(made, Operation) else Operation(made)
+        if operation.identity and operands[0] is not None:
+            known[one.results[0]] = operands[0]
+            continue
         scalars = rule.scalars and any(x is not None for x in operands)
         filled = [
             _given(atom, scalars, context.device) if x is None else x for x, atom in zip(operands, equation.invars, strict=True)
         ]
         many = bool(equation.primitive.multiple_results)
-        constants_only = not any(isinstance(x, Slot) for x in filled)
-        if constants_only and _folds(equation):
+        if not any(isinstance(x, Slot) for x in filled) and _folds(equation):
             with torch.no_grad():
                 found = operation.run(*filled)
             known.update(zip(one.results, found if many else (found,), strict=True))
@@ -189,7 +199,17 @@ def _built(equations: list[_Equation], outputs: list[Any], context: Context) -> 
         about = ", ".join(f"{v.aval.str_short()}" for v in equation.outvars)
         fresh = rule.fresh if operation.fresh is None else operation.fresh
         calls.append(storage.Call(one.name, operation, fresh, tuple(filled), one.results, many, about))
-    return calls, [known.get(x.number, x) if isinstance(x, Slot) else x for x in outputs]
+    return calls, [value(x) for x in outputs]
+
+
+def _chosen(name: str, operands: list[Any], equation: Any) -> Any:
+    """The case of a select that a constant predicate takes everywhere, if there is one."""
+    if name != "select_n" or not isinstance(operands[0], torch.Tensor) or operands[0].dtype != torch.bool:
+        return None
+    takes = operands[0]
+    if takes.numel() == 0 or not (bool(takes.all()) or not bool(takes.any())):
+        return None
+    return operands[2 if bool(takes.all()) else 1]
 
 
 def _folds(equation: Any) -> bool:

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from hajax.ops import _arguments as arguments
+from hajax.ops._named import named
 
 
 def causal_conv1d(
@@ -52,26 +53,63 @@ def causal_conv1d(
     if bias is not None:
         bias = arguments.as_array("bias", bias)
         arguments.check_shape("bias", bias, (channels,), "C")
-    inside = (jnp.arange(tokens)[None] < bounds[:, 1:])[..., None] if lengths is not None else None
-    if inside is not None:
-        x = jnp.where(inside, x, jnp.zeros((), x.dtype))  # NaN at padding would come back through the weight's gradient
-    if cu_seqlens is None:
-        windows, final = _rows(x, state, bounds, None if lengths is None else bounds[:, 1])
+    if bias is None and cu_seqlens is None:
+        given = () if lengths is None else (bounds[:, 1],)
+        y, final = (_whole_rows if lengths is None else _padded_rows)(x, state, weight, *given, activation=activation)
     else:
-        windows, final = _packed(x, state, bounds[0])
-    y = sum(weight[None, None, :, j].astype(jnp.float32) * windows[j].astype(jnp.float32) for j in range(taps))
-    if bias is not None:
-        y = y + bias[None, None].astype(jnp.float32)
-    if activation == "silu":
-        y = jax.nn.silu(y)
-    y = y.astype(x.dtype)
-    if inside is not None:
-        y = jnp.where(inside, y, jnp.zeros((), x.dtype))
+        y, final = _any_rows(x, state, weight, bias, bounds, lengths is not None, cu_seqlens is not None, activation)
     y, final = arguments.nan_where_wrong(bounds, tokens, y, final)
     return y, final
 
 
-def _rows(x: jax.Array, state: jax.Array, bounds: jax.Array, lengths: jax.Array | None) -> tuple[list[jax.Array], jax.Array]:
+@named("causal_conv1d")
+def _whole_rows(x: jax.Array, state: jax.Array, weight: jax.Array, *, activation: str | None) -> tuple[jax.Array, jax.Array]:
+    return _convolved(*_rows(x, state, None), x, weight, None, activation)
+
+
+@named("causal_conv1d_padded")
+def _padded_rows(
+    x: jax.Array, state: jax.Array, weight: jax.Array, lengths: jax.Array, *, activation: str | None
+) -> tuple[jax.Array, jax.Array]:
+    inside = (jnp.arange(x.shape[1])[None] < lengths[:, None])[..., None]
+    zero = jnp.zeros((), x.dtype)
+    x = jnp.where(inside, x, zero)  # NaN at padding would come back through the weight's gradient
+    y, final = _convolved(*_rows(x, state, lengths), x, weight, None, activation)
+    return jnp.where(inside, y, zero), final
+
+
+def _any_rows(
+    x: jax.Array,
+    state: jax.Array,
+    weight: jax.Array,
+    bias: jax.Array | None,
+    bounds: jax.Array,
+    padded: bool,
+    packed: bool,
+    activation: str | None,
+) -> tuple[jax.Array, jax.Array]:
+    inside = (jnp.arange(x.shape[1])[None] < bounds[:, 1:])[..., None] if padded else None
+    zero = jnp.zeros((), x.dtype)
+    if inside is not None:
+        x = jnp.where(inside, x, zero)
+    windows, final = _packed(x, state, bounds[0]) if packed else _rows(x, state, bounds[:, 1] if padded else None)
+    y, final = _convolved(windows, final, x, weight, bias, activation)
+    return y if inside is None else jnp.where(inside, y, zero), final
+
+
+def _convolved(
+    windows: list[jax.Array], final: jax.Array, x: jax.Array, weight: jax.Array, bias: jax.Array | None, activation: str | None
+) -> tuple[jax.Array, jax.Array]:
+    """The output from the inputs under each tap, and the state that goes with it."""
+    y = sum(weight[None, None, :, j].astype(jnp.float32) * window.astype(jnp.float32) for j, window in enumerate(windows))
+    if bias is not None:
+        y = y + bias[None, None].astype(jnp.float32)
+    if activation == "silu":
+        y = jax.nn.silu(y)
+    return y.astype(x.dtype), final
+
+
+def _rows(x: jax.Array, state: jax.Array, lengths: jax.Array | None) -> tuple[list[jax.Array], jax.Array]:
     """The inputs under each tap, oldest first, and the last K - 1 inputs of each row."""
     tokens, memory = x.shape[1], state.shape[1]
     padded = jnp.concatenate([state, x], axis=1)

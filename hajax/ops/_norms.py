@@ -6,12 +6,18 @@ import jax
 import jax.numpy as jnp
 
 from hajax.ops import _arguments as arguments
+from hajax.ops._named import named
 
 
 def l2norm(x: Any, *, eps: float = 1e-6) -> jax.Array:
     """x / sqrt(sum of squares over the last axis + eps). Finite, value and gradient, for a zero row."""
     x = arguments.as_array("x", x)
     arguments.check_float("x", x)
+    return _l2norm(x, eps=float(eps))
+
+
+@named("l2norm")
+def _l2norm(x: jax.Array, *, eps: float) -> jax.Array:
     wide = x.astype(jnp.float32)
     return (wide * jax.lax.rsqrt(jnp.sum(wide * wide, -1, keepdims=True) + eps)).astype(x.dtype)
 
@@ -27,6 +33,11 @@ def gated_rms_norm(x: Any, gate: Any, weight: Any, *, eps: float = 1e-6) -> jax.
         arguments.check_float(name, array)
     arguments.check_shape("gate", gate, x.shape, "... D" if x.ndim < 2 else " ".join(["..."] * (x.ndim - 1) + ["D"]))
     arguments.check_shape("weight", weight, x.shape[-1:], "D")
+    return _gated_rms_norm(x, gate, weight, eps=float(eps))
+
+
+@named("gated_rms_norm")
+def _gated_rms_norm(x: jax.Array, gate: jax.Array, weight: jax.Array, *, eps: float) -> jax.Array:
     wide = x.astype(jnp.float32)
     wide = wide * jax.lax.rsqrt(jnp.mean(wide * wide, -1, keepdims=True) + eps)
     weight = weight.reshape(*(1,) * (x.ndim - 1), -1)

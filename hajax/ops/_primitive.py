@@ -51,7 +51,7 @@ def _eager(*operands: jax.Array, static: Static) -> Any:
     return _compiled(static)(*operands)
 
 
-def _reference_lowering(*operands: jax.Array, static: Static) -> tuple[jax.Array, jax.Array]:
+def reference_lowering(*operands: jax.Array, static: Static) -> tuple[jax.Array, jax.Array]:
     return _reference.delta_rule(
         *operands,
         mechanism=static.mechanism,
@@ -61,7 +61,7 @@ def _reference_lowering(*operands: jax.Array, static: Static) -> tuple[jax.Array
     )
 
 
-_lower_reference = mlir.lower_fun(_reference_lowering, multiple_results=True)
+_lower_reference = mlir.lower_fun(reference_lowering, multiple_results=True)
 _lower_native = mlir.lower_fun(_native.call, multiple_results=True)
 _lower_sim = mlir.lower_fun(_sim.call, multiple_results=True)
 
@@ -116,7 +116,7 @@ def _forward(static: Static, *operands: jax.Array) -> tuple[tuple[jax.Array, jax
 @functools.partial(jax.jit, static_argnums=0)  # outside of any jit, too, one program instead of hundreds of small ones
 def _pull_back(static: Static, operands: tuple[jax.Array, ...], cotangents: Any) -> tuple[jax.Array, ...]:
     *arrays, bounds = operands
-    _, pullback = jax.vjp(lambda *xs: _reference_lowering(*xs, bounds, static=static), *arrays)
+    _, pullback = jax.vjp(lambda *xs: reference_lowering(*xs, bounds, static=static), *arrays)
     return tuple(pullback(cotangents))
 
 

@@ -1,11 +1,14 @@
-"""hajax's own primitive: one fused kernel, by the custom operator of `hajax.npu.torch_ops`."""
+"""hajax's own primitive: one fused kernel, by the custom operator of `hajax.npu.torch_ops`; or plain operations where asked."""
 
+import functools
 from typing import Any
 
+import jax
 import torch
 
-from hajax.npu import torch_ops
+from hajax.npu import torch_ops  # noqa: F401 (registers the operators)
 from hajax.npu.rules.registry import Context, Operation, refuse, rule
+from hajax.ops import _primitive
 
 _STATE_OPERAND, _STATE_RESULT = 5, 1
 
@@ -13,16 +16,19 @@ _STATE_OPERAND, _STATE_RESULT = 5, 1
 @rule("hajax_delta_rule", fresh=True)
 def _delta_rule(equation: Any, context: Context) -> Any:
     static = equation.params["static"]
-    if static.implementation not in (None, "cpu"):
-        raise refuse(equation, f"implementation {static.implementation!r}")
+    if static.implementation == "xla":
+        plain = functools.partial(_primitive.reference_lowering, static=static)
+        return context.plan(jax.make_jaxpr(plain)(*(atom.aval for atom in equation.invars)))
+    if static.implementation not in (None, "cpu") or (static.implementation == "cpu" and context.device.type != "cpu"):
+        raise refuse(equation, f"implementation {static.implementation!r} on {context.device.type}")
     eps = -1.0 if static.l2norm_eps is None else static.l2norm_eps
-    rest = (torch_ops.mechanism_name(static.mechanism), static.scale, eps, static.output_dtype)
+    rest = (static.mechanism.name, static.scale, eps, static.output_dtype)
+    functional, in_place = torch.ops.hajax.delta_rule.default, torch.ops.hajax.delta_rule_.default
 
     def run(*operands: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return torch.ops.hajax.delta_rule(*operands, *rest)
+        return functional(*operands, *rest)
 
     def run_in_place(*operands: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        output = torch.ops.hajax.delta_rule_(*operands, *rest)
-        return output, operands[_STATE_OPERAND]
+        return in_place(*operands, *rest), operands[_STATE_OPERAND]
 
     return Operation(run, in_place=run_in_place, target=_STATE_OPERAND, result=_STATE_RESULT)

@@ -106,7 +106,7 @@ def _cbrt(equation: Any, context: Context) -> Any:
 
 @rule("stop_gradient", "copy", "copy_p", "reduce_barrier", complex=True, keys=True)
 def _same(equation: Any, context: Context) -> Any:
-    return Operation(lambda x: x, view=True)
+    return Operation(lambda x: x, view=True, identity=True)
 
 
 @rule("optimization_barrier", complex=True, keys=True)

@@ -140,7 +140,7 @@ def _convert(equation: Any, context: Context) -> Any:
     if after in _WORDS:
         return Operation(lambda x: wrap(x.to(kind), after), fresh=True)
     if HELD[before] == kind:
-        return Operation(lambda x: x, view=True)
+        return Operation(lambda x: x, view=True, identity=before == after)
     return Operation(lambda x: x.to(kind), fresh=True)
 
 

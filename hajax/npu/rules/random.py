@@ -87,4 +87,4 @@ def _is_wide(equation: Any) -> bool:
 
 @rule("random_wrap", "random_unwrap", "random_clone", keys=True)
 def _words(equation: Any, context: Context) -> Any:
-    return Operation(lambda x: x, view=True)
+    return Operation(lambda x: x, view=True, identity=True)

@@ -18,7 +18,8 @@ class Operation:
 
     view: the result is the storage of operand 0, without overlaps. in_place: the same function writing into operand `target`,
     which it returns (as its result number `result`): taken where that operand is the program's own and dies here.
-    syncs: it reads a value back to the host. fresh: what the rule says, unless this equation differs.
+    syncs: it reads a value back to the host. fresh: what the rule says, unless this equation differs. identity: the result is
+    operand 0.
     """
 
     run: Function
@@ -28,6 +29,7 @@ class Operation:
     result: int = 0
     syncs: bool = False
     fresh: bool | None = None
+    identity: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

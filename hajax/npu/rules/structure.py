@@ -29,7 +29,7 @@ def _broadcast(equation: Any, context: Context) -> Any:
 @rule("reshape", "squeeze", "expand_dims", complex=True, keys=True)
 def _reshape(equation: Any, context: Context) -> Any:
     shape = shape_of(equation.outvars[0])
-    return Operation(lambda x: x.reshape(shape), view=True)
+    return Operation(lambda x: x.reshape(shape), view=True, identity=shape == shape_of(equation.invars[0]))
 
 
 @rule("transpose", complex=True, keys=True)
