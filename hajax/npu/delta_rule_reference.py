@@ -5,6 +5,7 @@ for fp64 values). Nothing but matrix products, so it runs on any device; no host
 """
 
 import dataclasses
+import itertools
 from collections.abc import Callable
 
 import torch
@@ -71,7 +72,7 @@ def _masked(x: Tensor, inside: Tensor) -> Tensor:
 def _packed(tokens: tuple[Tensor, ...], states: Tensor, ends: list[int], mechanism: Mechanism) -> tuple[Tensor, Tensor]:
     """The sequences of one row, one after the other."""
     outputs, finals = [torch.zeros_like(tokens[2][:, : ends[0]])], []
-    for number, (start, end) in enumerate(zip(ends, ends[1:], strict=False)):
+    for number, (start, end) in enumerate(itertools.pairwise(ends)):
         output, final = _sequence(tuple(x[:, start:end] for x in tokens), states[number : number + 1], mechanism)
         outputs.append(output)
         finals.append(final)

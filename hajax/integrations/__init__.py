@@ -1,0 +1,13 @@
+"""hajax inside other frameworks. Each module names the one it is for, and imports torch; `import hajax` imports none of them."""
+
+from typing import Any
+
+__all__ = ["patch_transformers"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "patch_transformers":
+        from hajax.integrations.transformers import patch_transformers
+
+        return patch_transformers
+    raise AttributeError(f"module 'hajax.integrations' has no attribute {name!r}")
