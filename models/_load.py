@@ -7,15 +7,20 @@ from types import ModuleType
 
 import jax
 import jax.numpy as jnp
-from hajax.models import qwen3_5
+from hajax.models import kimi_linear, ling3, qwen3_5
+from hajax.models._config import token_ids
 from hajax.models._json import read_json
 from hajax.models._model import Model
-from hajax.models.qwen3_5.config import token_ids
 
 from hajax import abi
 from hajax._jit import jit
 
-FAMILIES: dict[str, ModuleType] = {"qwen3_5": qwen3_5, "qwen3_5_text": qwen3_5}
+FAMILIES: dict[str, ModuleType] = {
+    "qwen3_5": qwen3_5,
+    "qwen3_5_text": qwen3_5,
+    "kimi_linear": kimi_linear,
+    "bailing_hybrid": ling3,
+}
 _DTYPES = abi.names("dtypes")
 
 

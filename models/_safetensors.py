@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import json
 import math
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import ml_dtypes  # without it numpy knows no bfloat16, and safetensors cannot read one
@@ -60,6 +61,14 @@ def read(entry: Entry) -> np.ndarray:
     with _opened(entry.path) as file:
         tensor: np.ndarray = file.get_tensor(entry.name)
     return tensor
+
+
+def read_all(entries: Sequence[Entry]) -> Iterator[np.ndarray]:
+    """`read` of each in turn; neighbours of one file come from one opening of it."""
+    for path, group in itertools.groupby(entries, key=lambda entry: entry.path):
+        with _opened(path) as file:
+            for entry in group:
+                yield file.get_tensor(entry.name)
 
 
 def write(path: str, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:

@@ -80,30 +80,28 @@ def attention(
 
 def write(cache: KeyValueCache, key: jax.Array, value: jax.Array, starts: jax.Array, lengths: jax.Array | None) -> KeyValueCache:
     """Puts row b's first lengths[b] of T new keys and values at starts[b]; entries past the capacity are dropped."""
-    batch, tokens = key.shape[:2]
-    capacity = cache.key.shape[1]
+    return KeyValueCache(put(cache.key, key, starts, lengths), put(cache.value, value, starts, lengths))
+
+
+def put(old: jax.Array, new: jax.Array, starts: jax.Array, lengths: jax.Array | None) -> jax.Array:
+    """old [B, capacity, ...] with row b's first lengths[b] of new [B, T, ...] at starts[b]; what would spill is dropped."""
+    batch, tokens = new.shape[:2]
+    capacity = old.shape[1]
+    new = new.astype(old.dtype)
     if tokens == 1 and lengths is None:
-        rows = jnp.arange(batch)
-
-        def one(old: jax.Array, new: jax.Array) -> jax.Array:
-            return old.at[rows, starts].set(new[:, 0].astype(old.dtype), mode="drop", unique_indices=True)
-
-        return KeyValueCache(one(cache.key, key), one(cache.value, value))
+        return old.at[jnp.arange(batch), starts].set(new[:, 0], mode="drop", unique_indices=True)
     # a gather and a select over the capacity: rows may start anywhere, and nothing clamps where a padded tail would spill
     source = jnp.arange(capacity)[None, :] - starts[:, None]
     counts = jnp.full((batch,), tokens) if lengths is None else lengths
-    fresh = ((source >= 0) & (source < counts[:, None]))[:, :, None, None]
-    source = jnp.clip(source, 0, tokens - 1)[:, :, None, None]
-
-    def many(old: jax.Array, new: jax.Array) -> jax.Array:
-        moved = jnp.take_along_axis(new.astype(old.dtype), source, axis=1, mode="promise_in_bounds")
-        return jnp.where(fresh, moved, old)
-
-    return KeyValueCache(many(cache.key, key), many(cache.value, value))
+    deep = (batch, capacity) + (1,) * (old.ndim - 2)
+    fresh = ((source >= 0) & (source < counts[:, None])).reshape(deep)
+    source = jnp.clip(source, 0, tokens - 1).reshape(deep)
+    return jnp.where(fresh, jnp.take_along_axis(new, source, axis=1, mode="promise_in_bounds"), old)
 
 
 def causal_attention(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
-    """query [B, T, H, D], key and value [B, T, Hkv, D] -> [B, T, H, D]; differentiable, queries in blocks when T is long."""
+    """query [B, T, H, D], key [B, T, Hkv, D], value [B, T, Hkv, Dv] -> [B, T, H, Dv]; differentiable, queries in blocks when
+    T is long."""
     batch, tokens, heads, _ = query.shape
     positions = jnp.arange(tokens)
     if batch * heads * tokens * tokens <= _DENSE_SCORES or tokens <= _QUERY_BLOCK:
@@ -146,13 +144,14 @@ def _dense(query: jax.Array, key: jax.Array, value: jax.Array, mask: jax.Array) 
     scores = jnp.where(mask[:, None, None], _scores(query, key), _MASKED)
     weights = jax.nn.softmax(scores, axis=-1)
     mixed = jnp.einsum("bkgts,bskd->btkgd", weights.astype(value.dtype), value, preferred_element_type=jnp.float32)
-    return mixed.reshape(query.shape).astype(query.dtype)
+    return mixed.reshape(*query.shape[:3], value.shape[3]).astype(query.dtype)
 
 
 def _online(query: jax.Array, cache: KeyValueCache, positions: jax.Array, end: jax.Array) -> jax.Array:
     """One block of queries over the cache's blocks below `end`, keeping a running maximum and sum."""
-    batch, tokens, heads, dim = query.shape
+    batch, tokens, heads, _ = query.shape
     capacity, kv_heads = cache.key.shape[1:3]
+    dim = cache.value.shape[3]
     form = (batch, kv_heads, heads // kv_heads, tokens)
 
     def step(block: jax.Array, carry: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
@@ -175,7 +174,7 @@ def _online(query: jax.Array, cache: KeyValueCache, positions: jax.Array, end: j
     start = (zero + _MASKED, zero, jnp.zeros((*form, dim), jnp.float32))
     _, total, mixed = jax.lax.fori_loop(0, count, step, start)
     mixed = mixed / total[..., None]
-    return jnp.transpose(mixed, (0, 3, 1, 2, 4)).reshape(query.shape).astype(query.dtype)
+    return jnp.transpose(mixed, (0, 3, 1, 2, 4)).reshape(batch, tokens, heads, dim).astype(query.dtype)
 
 
 def _scores(query: jax.Array, key: jax.Array) -> jax.Array:

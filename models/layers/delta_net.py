@@ -8,10 +8,9 @@ import jax
 import jax.numpy as jnp
 from hajax.models.layers.linear import linear
 from hajax.models.layers.norms import over_last
+from hajax.models.layers.recurrence import DeltaNetState, recur
 
 from hajax.ops import causal_conv1d, gated_delta_rule, gated_delta_rule_step, gated_rms_norm
-
-_L2NORM_EPS = 1e-6
 
 
 @jax.tree_util.register_dataclass
@@ -29,15 +28,6 @@ class DeltaNetWeights:
     dt_bias: jax.Array
     norm: jax.Array
     output: jax.Array
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, slots=True)
-class DeltaNetState:
-    """conv: [B, K-1, channels], the last inputs of the convolution; state: [B, Hv, Dk, Dv] fp32."""
-
-    conv: jax.Array
-    state: jax.Array
 
 
 def delta_net(
@@ -73,20 +63,15 @@ def delta_net(
     raw = linear(x, weights.a, preferred_element_type=jnp.float32)
     log_decay = -over_last(jnp.exp(weights.log_a), raw) * jax.nn.softplus(raw + over_last(weights.dt_bias, raw))
     beta = jax.nn.sigmoid(linear(x, weights.b, preferred_element_type=jnp.float32))
-    options = {
-        "l2norm_eps": _L2NORM_EPS,
-        "preferred_element_type": jnp.float32,  # the readout is normalised next: rounding it first can overflow fp16
-        "implementation": implementation,
-    }
-    if one_step and state is not None:
-        step = (query[:, 0], key[:, 0], value[:, 0], log_decay[:, 0], beta[:, 0])
-        output, recurrent = gated_delta_rule_step(*step, state.state, **options)
-        output = output[:, None]
-    else:
-        initial = None if state is None else state.state
-        output, recurrent = gated_delta_rule(
-            query, key, value, log_decay, beta, initial_state=initial, lengths=lengths, **options
-        )
+    output, recurrent = recur(
+        gated_delta_rule,
+        gated_delta_rule_step,
+        (query, key, value, log_decay, beta),
+        state,
+        lengths=lengths,
+        one_step=one_step,
+        implementation=implementation,
+    )
     gate = linear(x, weights.z).reshape(batch, tokens, value_heads, value_dim)
     output = gated_rms_norm(output, gate, weights.norm, eps=eps)
     return linear(output.reshape(batch, tokens, -1), weights.output), DeltaNetState(conv, recurrent)

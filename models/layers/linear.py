@@ -6,6 +6,8 @@ faster at one row), so weights stay as stored: no transpose at load, none at sav
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 
@@ -28,3 +30,21 @@ def linear(x: jax.Array, weight: jax.Array, *, preferred_element_type: jax.typin
         rows = jnp.pad(rows, ((0, 1), (0, 0))) if count == 1 else rows
     product = jax.lax.dot_general(rows, weight.astype(x.dtype), (((1,), (1,)), ((), ())), preferred_element_type=result)
     return product[:count].astype(kind).reshape(*x.shape[:-1], weight.shape[0])
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, slots=True)
+class LowRank:
+    """A matrix [out, in] as the product up [out, rank] times down [rank, in]."""
+
+    down: jax.Array
+    up: jax.Array
+
+
+def project(
+    x: jax.Array, weight: jax.Array | LowRank, *, preferred_element_type: jax.typing.DTypeLike | None = None
+) -> jax.Array:
+    """`linear` by a matrix, or by the two of a low-rank one."""
+    if isinstance(weight, LowRank):
+        x, weight = linear(x, weight.down), weight.up
+    return linear(x, weight, preferred_element_type=preferred_element_type)

@@ -1,4 +1,4 @@
-"""RMSNorm as Qwen3.5 has it: the weight is an offset from one."""
+"""RMSNorms: with a weight that is an offset from one (Qwen3.5), with a plain factor, and with a sigmoid gate behind it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,25 @@ def rms_norm(x: jax.Array, weight: jax.Array, *, eps: float) -> jax.Array:
 
     x: [..., D]; weight: [D], zero-centred.
     """
-    wide = x.astype(jnp.float32)
-    scale = jax.lax.rsqrt(jnp.mean(jnp.square(wide), axis=-1, keepdims=True) + eps)
-    return (wide * scale * over_last(1.0 + weight.astype(jnp.float32), x)).astype(x.dtype)
+    return (_normalised(x, eps) * over_last(1.0 + weight.astype(jnp.float32), x)).astype(x.dtype)
+
+
+def plain_rms_norm(x: jax.Array, weight: jax.Array, *, eps: float) -> jax.Array:
+    """`rms_norm` with the weight as the factor itself."""
+    return (_normalised(x, eps) * over_last(weight.astype(jnp.float32), x)).astype(x.dtype)
+
+
+def sigmoid_gated_rms_norm(x: jax.Array, gate: jax.Array, weight: jax.Array, *, eps: float) -> jax.Array:
+    """weight * x / sqrt(mean(x^2) + eps) * sigmoid(gate) in fp32, returned in gate's dtype (x may be a wider readout)."""
+    scaled = _normalised(x, eps) * over_last(weight.astype(jnp.float32), x)
+    return (scaled * jax.nn.sigmoid(gate.astype(jnp.float32))).astype(gate.dtype)
 
 
 def over_last(vector: jax.Array, x: jax.Array) -> jax.Array:
     """vector [D] with x's rank, for arithmetic with x [..., D]: ranks are never promoted silently."""
     return vector.reshape((1,) * (x.ndim - 1) + vector.shape)
+
+
+def _normalised(x: jax.Array, eps: float) -> jax.Array:
+    wide = x.astype(jnp.float32)
+    return wide * jax.lax.rsqrt(jnp.mean(jnp.square(wide), axis=-1, keepdims=True) + eps)

@@ -1,4 +1,4 @@
-"""Partial rotary embedding, half-split: dims i and i + R/2 of the first R form a pair, the other dims pass through."""
+"""Rotary embedding: partial and half-split (dims i and i + R/2 of the first R form a pair, the others pass), or interleaved."""
 
 from __future__ import annotations
 
@@ -11,6 +11,15 @@ def rotary_angles(positions: jax.Array, *, dims: int, theta: float) -> tuple[jax
     inverse = 1.0 / (theta ** (jnp.arange(0, dims, 2, dtype=jnp.float32) / dims))
     angles = positions.astype(jnp.float32)[..., None] * inverse[None, None, :]
     return jnp.cos(angles), jnp.sin(angles)
+
+
+def rotate_interleaved(x: jax.Array, angles: tuple[jax.Array, jax.Array]) -> jax.Array:
+    """Turns dims 2i and 2i + 1 of x [B, T, H, R] as a pair, in fp32; returned in x's dtype, all first members before all
+    second ones. Queries and keys in that same order give the scores of the stored order."""
+    cos, sin = (part[:, :, None, :] for part in angles)
+    pairs = x.astype(jnp.float32).reshape(*x.shape[:-1], -1, 2)
+    first, second = pairs[..., 0], pairs[..., 1]
+    return jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=-1).astype(x.dtype)
 
 
 def rotate(x: jax.Array, angles: tuple[jax.Array, jax.Array]) -> jax.Array:
