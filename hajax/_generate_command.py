@@ -17,7 +17,8 @@ from hajax.plans import Fused, Plan
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """What the user asked for; `model` None is the shipped demo model, `target` the chip that implementation "sim" emulates."""
+    """What the user asked for; `model` None is the shipped demo model, `target` the chip that implementation "sim" emulates,
+    `backend` None is JAX."""
 
     prompt: str
     model: Path | None = None
@@ -30,6 +31,7 @@ class Request:
     dtype: str | None = None
     implementation: str | None = None
     target: str | None = None
+    backend: str | None = None
 
 
 def demo_folder() -> Path:
@@ -50,7 +52,7 @@ def _run(request: Request, on_text: Callable[[str], None] | None) -> dict[str, A
     _keep_programs()
     sampling = models.Sampling(request.temperature, request.top_k, request.top_p, request.seed)
     folder = request.model if request.model is not None else demo_folder()
-    model = models.load(folder, dtype=request.dtype, implementation=request.implementation)
+    model = models.load(folder, dtype=request.dtype, implementation=request.implementation, backend=request.backend)
     text = request.prompt
     if request.chat:
         text = model.tokenizer.apply_chat_template([{"role": "user", "content": text}])
@@ -78,6 +80,7 @@ def _run(request: Request, on_text: Callable[[str], None] | None) -> dict[str, A
         "prefill_seconds": done.prefill_seconds,
         "prefill_tokens_per_second": done.prefill_tokens_per_second,
         "decode_tokens_per_second": done.decode_tokens_per_second,
+        "backend": request.backend or "jax",
         "implementation": _implementation(model.plans()),
         "plan": report.summary(prefill[0]) if prefill else None,
         "peak_rss_mib": _peak_rss_mib(),

@@ -64,7 +64,7 @@ def jit(
     backend: None runs on JAX. "torch" (torch on the CPU) and "npu" (an Ascend device, by torch_npu) plan the traced function
     into one flat torch program and run that; results are torch tensors, see hajax.npu.executor. Both need torch.
     Raises ValueError for an unknown implementation, target or backend, and when called NotImplementedError naming what a torch
-    program cannot do.
+    program cannot do. Raises RuntimeError when torch, torch_npu or the device is missing.
     """
     if function is None:
         return functools.partial(jit, backend=backend, implementation=implementation, target=target, **options)
@@ -88,7 +88,7 @@ def _on_torch(
     except ImportError as error:
         if (error.name or "").split(".")[0] != "torch":
             raise
-        raise ImportError(f"backend {backend!r} needs torch, which is not installed: pip install torch", name="torch") from error
+        raise RuntimeError(f"backend: {backend!r} needs torch, which is not installed: pip install torch") from error
 
     @contextlib.contextmanager
     def context() -> Iterator[Any]:

@@ -73,6 +73,7 @@ def generate(
         str | None,
         typer.Option(help="With --implementation sim: a chip of `hajax sim targets`.", show_default="ascend310p1"),
     ] = None,
+    backend: Annotated[str | None, typer.Option(help="torch (on the CPU) or npu (torch_npu); JAX when absent.")] = None,
     as_json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -82,7 +83,7 @@ def generate(
     text = _prompt(prompt, prompt_file, source)
     request = _generate_command.Request(
         model=model, prompt=text, max_new_tokens=max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p,
-        seed=seed, chat=chat, dtype=dtype, implementation=implementation, target=target,
+        seed=seed, chat=chat, dtype=dtype, implementation=implementation, target=target, backend=backend,
     )  # fmt: skip
     stream = None if as_json else lambda piece: print(piece, end="", flush=True)
     result = _interruptible(lambda: _generate_command.run(request, stream))

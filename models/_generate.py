@@ -104,7 +104,7 @@ def run(
         if step + 1 < max_new_tokens:  # dispatched before this token is read, so that the device never waits for Python
             following, cache = steps.advance(token, step + 1, cache)
         wait(token)
-        column = np.array(token)
+        column = on_host(token)
         if (column < 0).any():  # NO_TOKEN of the samplers
             row = int(np.argmin(column))
             raise ValueError(
@@ -139,14 +139,19 @@ def _first_token(steps: Steps, tokens: np.ndarray, lengths: np.ndarray, cache: A
         wait(logits)
         if last is None and (count == lengths).all():
             return steps.pick(logits, 0), cache
-        here = np.asarray(logits)
+        here = on_host(logits)
         last = here if last is None else np.where((count > 0)[:, None], here, last)
     return steps.pick(last, 0), cache
 
 
 def wait(array: Any) -> None:
-    """Waits in Python, so that Ctrl-C is seen during a long computation."""
+    """Waits in Python, so that Ctrl-C is seen during a long computation. A torch tensor is waited for when it is read."""
     pause = 2e-5
-    while not array.is_ready():
+    while not getattr(array, "is_ready", lambda: True)():
         time.sleep(pause)
         pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
+
+
+def on_host(array: Any) -> np.ndarray:
+    """A JAX array or a torch tensor of any device as numpy's own."""
+    return np.array(array.cpu() if hasattr(array, "cpu") else array)

@@ -23,7 +23,7 @@ OnTokens = Callable[[np.ndarray, np.ndarray], None]
 class Model:
     """A checkpoint ready to use. `config` and `params` belong to the pure functions of `family` (hajax.models.qwen3_5, ...).
 
-    jit: what compiles, hajax.jit as a rule. eos: ids that end a text unless `generate` is told others.
+    jit: what compiles, hajax.jit or its like for another backend. eos: ids that end a text unless `generate` is told others.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Model:
         self._last = jit(_bind(family.prefill, config, logits="last", implementation=implementation), donate_argnums=2, **options)
         self._all = jit(_bind(family.prefill, config, logits="all", implementation=implementation), donate_argnums=2, **options)
         self._decode = jit(_bind(family.decode, config, implementation=implementation), donate_argnums=2, **options)
-        self._picks = (jax.jit(_sampling.greedy_tokens), jax.jit(_sampling.sampled_tokens))
+        self._picks = (jit(_sampling.greedy_tokens), jit(_sampling.sampled_tokens))
         self._programs: dict[Any, Any] = {}
 
     @functools.cached_property
@@ -72,7 +72,7 @@ class Model:
             _generate.wait(part_logits)
             stop = min(start + part.shape[1], longest)
             keep = (np.arange(stop - start)[None] < count[:, None])[..., None]
-            result[:, start:stop] = np.where(keep, np.asarray(part_logits)[:, : stop - start], 0.0)
+            result[:, start:stop] = np.where(keep, _generate.on_host(part_logits)[:, : stop - start], 0.0)
         return result
 
     def generate(

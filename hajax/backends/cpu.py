@@ -10,7 +10,7 @@ from typing import Any
 from hajax import abi, planner
 from hajax.backends.library import ALIGNMENT, Library, LibraryError, cpu_target, open_library
 from hajax.mechanisms import Mechanism
-from hajax.plans import Fused, Shape, to_bytes
+from hajax.plans import Fused, Plan, Shape, to_bytes
 from hajax.targets import CpuTarget
 
 _MOST_THREADS = 512  # of the library's own
@@ -34,8 +34,17 @@ def _target(threads: int) -> CpuTarget:
 
 def launch_of(mechanism: Mechanism, shape: Shape, threads: int) -> Launch:
     """The launch for a problem. One plan serves all lengths up to the next power of two, as callers come with any length."""
+    return _launch_of(mechanism, _rounded(shape), threads)
+
+
+def plan_of(mechanism: Mechanism, shape: Shape, threads: int) -> Plan:
+    """The plan of `launch_of`."""
+    return planner.plan(mechanism, _rounded(shape), _target(threads))
+
+
+def _rounded(shape: Shape) -> Shape:
     tokens = None if shape.tokens is None else 1 << max(shape.tokens - 1, 0).bit_length()
-    return _launch_of(mechanism, dataclasses.replace(shape, tokens=tokens), threads)
+    return dataclasses.replace(shape, tokens=tokens)
 
 
 @functools.lru_cache(maxsize=4096)

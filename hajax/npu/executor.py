@@ -12,6 +12,8 @@ import torch
 from hajax.npu import dtypes, program
 from hajax.npu.devices import open_device
 from hajax.npu.program import Program
+from hajax.ops import _observers
+from hajax.plans import Plan
 
 
 class Planned:
@@ -20,12 +22,21 @@ class Planned:
     def __init__(self, planned: Program, inputs: Sequence[Any], output_avals: Sequence[Any], output_tree: Any) -> None:
         self.program = planned
         self.donated = frozenset(i for i, info in enumerate(inputs) if info.donated)
-        self._kinds = tuple(info.aval.dtype if hasattr(info, "aval") else info.dtype for info in inputs)
+        self._kinds = tuple(info.dtype for info in inputs)
+        self._shapes = [tuple(info.shape) for info in inputs]
         self._out_kinds = tuple(aval.dtype for aval in output_avals)
         self._plain_results = all(
             str(kind) not in ("uint16", "uint32") and not str(kind).startswith("key<") for kind in self._out_kinds
         )
         self._tree = output_tree
+
+    def check(self, leaves: Sequence[Any]) -> None:
+        """Raises ValueError unless these are as many arrays, of the shapes planned for."""
+        shapes = [tuple(np.shape(leaf)) for leaf in leaves]
+        if shapes != self._shapes:
+            wrong = next((i for i, pair in enumerate(zip(shapes, self._shapes, strict=False)) if pair[0] != pair[1]), len(shapes))
+            expected, got = (list(x[wrong]) if wrong < len(x) else "none" for x in (self._shapes, shapes))
+            raise ValueError(f"arguments: expected array {wrong} of shape {expected}, as planned for, got {got}")
 
     def run(self, leaves: Sequence[Any], arrays: "_Arrays") -> Any:
         """Results as torch tensors, in the function's own pytree."""
@@ -77,6 +88,7 @@ class Executed:
         self._context = context
         self._planned: dict[Any, Planned] = {}
         self._arrays = _Arrays(self.device)
+        self._plans: list[Plan] = []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         planned, leaves = self._find(args, kwargs)
@@ -90,6 +102,10 @@ class Executed:
     def program(self, *args: Any, **kwargs: Any) -> Program:
         """The program for these arguments: its steps, and its source as text."""
         return self._find(args, kwargs)[0].program
+
+    def plans(self) -> tuple[Plan, ...]:
+        """The kernel plans of the signatures so far, in the order in which they came up."""
+        return tuple(self._plans)
 
     def _find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Planned, list[Any]]:
         statics = tuple((i, args[i]) for i in self._static_numbers if -len(args) <= i < len(args))
@@ -113,7 +129,8 @@ class Executed:
         if len(inputs) != len(closed.jaxpr.invars):
             raise dtypes.Unsupported(f"arguments: expected one array a leaf, got {len(inputs)} for {len(closed.jaxpr.invars)}")
         donated = [i for i, info in enumerate(inputs) if info.donated]
-        planned = program.plan(closed, self.device, donated)
+        with _observers.observe(self._plans):
+            planned = program.plan(closed, self.device, donated)
         return Planned(planned, inputs, closed.out_avals, jax.tree.structure(traced.out_info))
 
 
@@ -123,11 +140,13 @@ class Lowered:
     def __init__(self, executed: Executed, planned: Planned) -> None:
         self._executed, self._planned = executed, planned
 
-    def compile(self) -> Callable[..., Any]:
+    def compile(self) -> "Lowered":
         return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._planned.run(jax.tree.leaves((args, kwargs)), self._executed._arrays)
+        leaves = jax.tree.leaves((args, kwargs))
+        self._planned.check(leaves)
+        return self._planned.run(leaves, self._executed._arrays)
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

@@ -190,6 +190,9 @@ def _built(equations: list[_Equation], outputs: list[Any], context: Context) -> 
         filled = [
             _given(atom, scalars, context.device) if x is None else x for x, atom in zip(operands, equation.invars, strict=True)
         ]
+        for position in rule.host:
+            if isinstance(filled[position], torch.Tensor):
+                filled[position] = filled[position].cpu()
         many = bool(equation.primitive.multiple_results)
         if not any(isinstance(x, Slot) for x in filled) and _folds(equation):
             with torch.no_grad():

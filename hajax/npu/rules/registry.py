@@ -46,7 +46,7 @@ class Rule:
     """build(equation, context) -> Operation or plain function. fresh: results are new storage that nothing else shares.
 
     scalars: literals come as Python numbers instead of tensors. complex, keys: complex numbers and typed random keys (whose
-    tensors have a last axis of words) are right, too.
+    tensors have a last axis of words) are right, too. host: operands that stay on the host when they are constants.
     """
 
     build: Callable[[Any, Context], Any]
@@ -54,13 +54,19 @@ class Rule:
     scalars: bool
     complex: bool
     keys: bool
+    host: tuple[int, ...] = ()
 
 
 RULES: dict[str, Rule] = {}
 
 
 def rule(
-    *names: str, fresh: bool = False, scalars: bool = False, complex: bool = False, keys: bool = False
+    *names: str,
+    fresh: bool = False,
+    scalars: bool = False,
+    complex: bool = False,
+    keys: bool = False,
+    host: tuple[int, ...] = (),
 ) -> Callable[[Any], Any]:
     """Registers `build` for these primitives. Without `fresh`, results are taken to share storage with any operand."""
 
@@ -68,7 +74,7 @@ def rule(
         for name in names:
             if name in RULES:
                 raise ValueError(f"two rules for {name}")
-            RULES[name] = Rule(build, fresh, scalars, complex, keys)
+            RULES[name] = Rule(build, fresh, scalars, complex, keys, host)
         return build
 
     return register
