@@ -55,6 +55,7 @@ def jit(
     backend: str | None = None,
     implementation: str | None = None,
     target: str | None = None,
+    capture: bool = False,
     **options: Any,
 ) -> Any:
     """`jax.jit` with an `implementation` for the hajax operators inside that name none, and `.plans()`.
@@ -63,20 +64,27 @@ def jit(
     target: the chip that implementation "sim" emulates.
     backend: None runs on JAX. "torch" (torch on the CPU) and "npu" (an Ascend device, by torch_npu) plan the traced function
     into one flat torch program and run that; results are torch tensors, see hajax.npu.executor. Both need torch.
+    capture: on an Ascend device, record the launches of a program that never waits for the host once and replay them from then
+    on, for steps that are many small launches; elsewhere it changes nothing.
     Raises ValueError for an unknown implementation, target or backend, and when called NotImplementedError naming what a torch
     program cannot do. Raises RuntimeError when torch, torch_npu or the device is missing.
     """
     if function is None:
-        return functools.partial(jit, backend=backend, implementation=implementation, target=target, **options)
+        return functools.partial(jit, backend=backend, implementation=implementation, target=target, capture=capture, **options)
     if not callable(function):
         raise TypeError(f"function: expected a callable, got {type(function).__name__}")
     if backend is None:
         return Jitted(function, implementation, target, options)
-    return _on_torch(function, backend, implementation, target, options)
+    return _on_torch(function, backend, implementation, target, capture, options)
 
 
 def _on_torch(
-    function: Callable[..., Any], backend: str, implementation: str | None, target: str | None, options: dict[str, Any]
+    function: Callable[..., Any],
+    backend: str,
+    implementation: str | None,
+    target: str | None,
+    capture: bool,
+    options: dict[str, Any],
 ) -> Any:
     if backend not in BACKENDS:
         raise ValueError(f"backend: expected None or one of {', '.join(BACKENDS)}, got {backend!r}")
@@ -84,7 +92,7 @@ def _on_torch(
     if implementation == "sim" or target is not None:
         raise ValueError(f"implementation: expected None, 'cpu' or 'xla' with backend {backend!r}, got {implementation!r}")
     try:
-        from hajax.npu.executor import Executed
+        from hajax.npu import devices, executor
     except ImportError as error:
         if (error.name or "").split(".")[0] != "torch":
             raise
@@ -96,4 +104,5 @@ def _on_torch(
         with _options.use(implementation=chosen[0], target=chosen[1]):
             yield chosen
 
-    return Executed(function, backend, options, context)
+    device = devices.open_device(backend)
+    return executor.Executed(function, device, options, context, devices.graphs_of(device) if capture else None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from types import ModuleType
 
@@ -29,16 +30,19 @@ def load(
     dtype: jax.typing.DTypeLike | None = None,
     *,
     implementation: str | None = None,
+    backend: str | None = None,
     progress: bool | None = None,
 ) -> Model:
     """The model in a Hugging Face checkpoint folder: config.json, safetensors (one file or shards), maybe a tokenizer.
 
     dtype: of weights and activations (float32, bfloat16, float16); None keeps the checkpoint's. Gate constants, norms and
-    recurrent states are fp32 always. implementation: as in `hajax.gated_delta_rule`. progress: a bar on standard error;
-    None shows it on a terminal. Nothing is downloaded.
+    recurrent states are fp32 always. implementation: as in `hajax.gated_delta_rule`; backend: as in `hajax.jit`. progress: a
+    bar on standard error; None shows it on a terminal. Nothing is downloaded.
 
     Raises FileNotFoundError or ValueError naming the file, key or tensor, what was expected and what came.
     """
+    compiler = functools.partial(jit, backend=backend)
+    compiler(lambda: None, implementation=implementation)  # refuses a backend that cannot be used before anything is read
     folder = os.fspath(folder)
     if not os.path.isdir(folder):
         what = "not a folder" if os.path.exists(folder) else "no such folder"
@@ -58,7 +62,7 @@ def load(
     if os.path.isfile(generation):
         eos = token_ids(read_json(generation).get("eos_token_id"), f"{generation}: eos_token_id") or eos
     params = family.load_params(folder, config, wanted, progress=progress)
-    return Model(family, config, params, folder=folder, eos=eos, implementation=implementation, jit=jit)
+    return Model(family, config, params, folder=folder, eos=eos, implementation=implementation, jit=compiler)
 
 
 def _checked_dtype(dtype: jax.typing.DTypeLike) -> jnp.dtype:

@@ -43,7 +43,7 @@ class Model:
         options = {"implementation": implementation}
         self._last = jit(_bind(family.prefill, config, logits="last", implementation=implementation), donate_argnums=2, **options)
         self._all = jit(_bind(family.prefill, config, logits="all", implementation=implementation), donate_argnums=2, **options)
-        self._decode = jit(_bind(family.decode, config, implementation=implementation), donate_argnums=2, **options)
+        self._decode = jit(_bind(family.decode, config, implementation=implementation), donate_argnums=2, capture=True, **options)
         self._picks = (jit(_sampling.greedy_tokens), jit(_sampling.sampled_tokens))
         self._programs: dict[Any, Any] = {}
 

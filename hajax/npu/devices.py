@@ -5,6 +5,8 @@ import importlib
 
 import torch
 
+from hajax.npu.capture import DeviceGraphs
+
 
 class BackendError(RuntimeError):
     """A backend that cannot be used here, with the reason and the remedy."""
@@ -25,3 +27,8 @@ def open_device(backend: str) -> torch.device:
     if not torch.npu.is_available():
         raise BackendError("backend npu: torch_npu sees no device (npu-smi info shows what the driver sees)")
     return torch.device("npu", torch.npu.current_device())
+
+
+def graphs_of(device: torch.device) -> DeviceGraphs | None:
+    """The device's graphs; None for the CPU, which has none."""
+    return None if device.type == "cpu" else DeviceGraphs(getattr(torch, device.type))

@@ -9,8 +9,7 @@ import jax
 import numpy as np
 import torch
 
-from hajax.npu import dtypes, program
-from hajax.npu.devices import open_device
+from hajax.npu import capture, dtypes, program
 from hajax.npu.program import Program
 from hajax.ops import _observers
 from hajax.plans import Plan
@@ -19,8 +18,17 @@ from hajax.plans import Plan
 class Planned:
     """The program for one signature: call it with arguments of that signature."""
 
-    def __init__(self, planned: Program, inputs: Sequence[Any], output_avals: Sequence[Any], output_tree: Any) -> None:
+    def __init__(
+        self,
+        planned: Program,
+        inputs: Sequence[Any],
+        output_avals: Sequence[Any],
+        output_tree: Any,
+        graphs: capture.Graphs | None,
+    ) -> None:
         self.program = planned
+        self._graphs = graphs
+        self._replayed: capture.Replayed | None = None
         self.donated = frozenset(i for i, info in enumerate(inputs) if info.donated)
         self._kinds = tuple(info.dtype for info in inputs)
         self._shapes = [tuple(info.shape) for info in inputs]
@@ -40,15 +48,26 @@ class Planned:
 
     def run(self, leaves: Sequence[Any], arrays: "_Arrays") -> Any:
         """Results as torch tensors, in the function's own pytree."""
-        given = [
-            arrays.tensor(leaf, kind, position in self.donated)
-            for position, (leaf, kind) in enumerate(zip(leaves, self._kinds, strict=True))
-        ]
+        given = self.tensors(leaves, arrays)
         with torch.no_grad():
-            results = self.program(*given)
+            results = self._call(given)
         if not self._plain_results:
             results = tuple(dtypes.leave(x, kind) for x, kind in zip(results, self._out_kinds, strict=True))
         return jax.tree.unflatten(self._tree, results)
+
+    def tensors(self, leaves: Sequence[Any], arrays: "_Arrays") -> list[torch.Tensor]:
+        """Arguments as the program takes them."""
+        return [
+            arrays.tensor(leaf, kind, position in self.donated)
+            for position, (leaf, kind) in enumerate(zip(leaves, self._kinds, strict=True))
+        ]
+
+    def _call(self, given: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
+        if self._graphs is None or self.program.syncs:
+            return self.program(*given)
+        if self._replayed is None or not self._replayed.serves(given):
+            self._replayed = capture.Replayed(self.program, given, self._graphs)
+        return self._replayed(*given)
 
 
 class _Arrays:
@@ -76,12 +95,20 @@ class _Arrays:
 class Executed:
     """What `hajax.jit(function, backend=...)` returns. Call it with torch tensors, JAX or numpy arrays, in any pytree.
 
-    Donated tensors may be written into and are of no use afterwards, unless a result is that tensor.
+    Donated tensors may be written into and are of no use afterwards, unless a result is that tensor. graphs: of a device, when
+    programs that never wait for the host are to be recorded once and replayed.
     """
 
-    def __init__(self, function: Callable[..., Any], backend: str, options: dict[str, Any], context: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        device: torch.device,
+        options: dict[str, Any],
+        context: Callable[[], Any],
+        graphs: capture.Graphs | None = None,
+    ) -> None:
         functools.update_wrapper(self, function)
-        self.device = open_device(backend)
+        self.device, self._graphs = device, graphs
         self._static_names = _as_tuple(options.get("static_argnames"))
         self._static_numbers = _as_tuple(options.get("static_argnums"))
         self._jitted = jax.jit(function, **options)
@@ -102,6 +129,11 @@ class Executed:
     def program(self, *args: Any, **kwargs: Any) -> Program:
         """The program for these arguments: its steps, and its source as text."""
         return self._find(args, kwargs)[0].program
+
+    def launches(self, *args: Any, **kwargs: Any) -> capture.Launches:
+        """What one call makes torch launch; nothing is computed. Raises NotCapturable when a step waits for the host."""
+        planned, leaves = self._find(args, kwargs)
+        return capture.launches(planned.program, planned.tensors(leaves, self._arrays))
 
     def plans(self) -> tuple[Plan, ...]:
         """The kernel plans of the signatures so far, in the order in which they came up."""
@@ -131,7 +163,7 @@ class Executed:
         donated = [i for i, info in enumerate(inputs) if info.donated]
         with _observers.observe(self._plans):
             planned = program.plan(closed, self.device, donated)
-        return Planned(planned, inputs, closed.out_avals, jax.tree.structure(traced.out_info))
+        return Planned(planned, inputs, closed.out_avals, jax.tree.structure(traced.out_info), self._graphs)
 
 
 class Lowered:
