@@ -84,7 +84,7 @@ class Device:
             timer.start(stream)
             call.launch(**addresses, stream=stream)
             timer.stop(stream)
-            ascend.synchronize(self.library, stream)
+            held.finish()
             held.get(addresses["output"], output)
             held.get(addresses["state_out"], state_out)
             return output, state_out, timer.microseconds()
@@ -162,6 +162,11 @@ class Arrays:
         ascend.check(self._library, self._library.lib.hajax_ascend_stream_open(stream))
         self._streams.append(int(stream[0]))
         return self._streams[-1]
+
+    def finish(self) -> None:
+        """Waits for the streams. Raises what went wrong on one."""
+        for stream in self._streams:
+            ascend.synchronize(self._library, stream)
 
     def free(self) -> None:
         """Waits for the streams and gives everything back. Failures of what was queued have been told by a wait, or the caller

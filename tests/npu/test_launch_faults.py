@@ -1,11 +1,11 @@
 """What goes wrong on the way to a device is one clear exception; nothing is leaked, and the next call works."""
 
-import contextlib
 import dataclasses
 import gc
 
 import numpy as np
 import pytest
+from emulated_device import injected
 from problem import kernel_arrays, plan_of
 
 from hajax import abi, conformance
@@ -18,16 +18,6 @@ CASE = conformance.parse("T=70 B=2 Hk=1 Hv=2 Dk=16 Dv=16 dtype=float16 lengths=7
 CHIP = npu.load("ascend310p1")
 PLAN = to_bytes(plan_of(CASE, CHIP))
 ARRAYS = kernel_arrays(CASE, conformance.inputs(CASE))
-
-
-@contextlib.contextmanager
-def injected(faults):
-    library = sim.open_sim_library()
-    assert library.lib.hajax_sim_inject(faults.encode()) == 0
-    try:
-        yield
-    finally:
-        assert library.lib.hajax_sim_inject(b"") == 0
 
 
 @pytest.fixture
