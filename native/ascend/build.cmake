@@ -1,0 +1,23 @@
+# Configures and builds native/ascend in BINARY. With HOW=AUTO a failure is a warning: everything else is of use without an NPU.
+if(NOT DEFINED ENV{ASCEND_HOME_PATH})
+  set(ENV{ASCEND_HOME_PATH} "${CANN}")
+endif()
+find_program(MAKE make)
+if(MAKE)
+  set(GENERATOR "Unix Makefiles")  # what CANN's functions are tried with
+endif()
+set(OPTIONS "-DASCEND_CANN_PACKAGE_PATH=${CANN}" -DCMAKE_BUILD_TYPE=Release)
+if(SOC)
+  list(APPEND OPTIONS "-DSOC_VERSION=${SOC}")
+endif()
+file(REMOVE "${BINARY}/libhajax_ascend.so")
+execute_process(COMMAND "${CMAKE_COMMAND}" -S "${SOURCE}" -B "${BINARY}" -G "${GENERATOR}" ${OPTIONS} RESULT_VARIABLE FAILED)
+if(NOT FAILED)
+  execute_process(COMMAND "${CMAKE_COMMAND}" --build "${BINARY}" RESULT_VARIABLE FAILED)
+endif()
+if(FAILED AND HOW STREQUAL "AUTO")
+  message(WARNING "hajax: libhajax_ascend could not be built with CANN in ${CANN}; everything else is installed. "
+    "HAJAX_BUILD_ASCEND=ON makes this an error, OFF leaves it out")
+elseif(FAILED)
+  message(FATAL_ERROR "hajax: libhajax_ascend could not be built with CANN in ${CANN}")
+endif()
