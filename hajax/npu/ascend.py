@@ -46,6 +46,9 @@ class Device(Protocol):
     def current(self) -> contextlib.AbstractContextManager[Any]:
         """The device is the thread's current one meanwhile."""
 
+    def records(self) -> bool:
+        """Whether launches are recorded into a graph now, to be run again later."""
+
     def launch(self, call: ascend.PreparedCall, arrays: Mapping[str, Tensor]) -> None:
         """Launches on the device's current stream, with tensors by the names of `PreparedCall.launch`."""
 
@@ -63,6 +66,10 @@ class NpuDevice:
         """As Device."""
         return torch.npu.device(self.number)
 
+    def records(self) -> bool:
+        """As Device."""
+        return bool(torch.npu.is_current_stream_capturing())
+
     def launch(self, call: ascend.PreparedCall, arrays: Mapping[str, Tensor]) -> None:
         """As Device."""
         addresses = {name: tensor.data_ptr() for name, tensor in arrays.items()}
@@ -70,7 +77,7 @@ class NpuDevice:
         call.launch(**addresses, stream=int(torch.npu.current_stream().npu_stream))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class _Ready:
     """A call that was prepared, and where its gates' entries come from: None when they are all tokens in order."""
 
@@ -132,8 +139,12 @@ def _results(states: Tensor, state: Tensor, final: Tensor, in_place: bool) -> Te
     return states.new_empty(states.shape)
 
 
+_recorded: set[_Ready] = set()  # what graphs refer to, for as long as the process lasts: nobody says when a graph goes
+
+
 def forget() -> None:
-    """Gives up plans and calls that are kept for later launches."""
+    """Gives up plans and calls that are kept for later launches. Graphs with launches must not be run any more."""
+    _recorded.clear()
     _ready.cache_clear()
     _placed.cache_clear()
 
@@ -148,6 +159,8 @@ def _launch(
     )  # fmt: skip
     ends = _on_host(bounds)
     ready = _ready(device, mechanism, padded, ends.tobytes(), ends.shape[0], scale, value.device)
+    if device.records():
+        _recorded.add(ready)
     if eps >= 0:
         query, key = (_normalised(x, eps) for x in (query, key))
     arrays = {name: _rows(x) for name, x in (("query", query), ("key", key), ("value", value))}

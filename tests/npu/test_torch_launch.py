@@ -169,6 +169,53 @@ def test_a_device_is_asked_once_for_bounds_that_come_again(device):
     assert ascend._placed.cache_info().misses == plans and device.memory()[0] < free
 
 
+def test_a_launch_neither_reads_back_nor_copies_between_host_and_device(device):
+    """What a graph can record: of torch's operators only such as run on the device, once a call is prepared."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Recorder(TorchDispatchMode):
+        names = ()
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.names = (*self.names, func.name().removeprefix("aten::").split(".")[0])
+            return func(*args, **(kwargs or {}))
+
+    for text in CASES:
+        case = conformance.parse(text)
+        tensors = tensors_of(case, arrays_of(case))
+        launch(device, case, tensors, l2norm_eps=1e-6)
+        with Recorder() as recorder:
+            launch(device, case, tensors, l2norm_eps=1e-6)
+        on_device = {
+            "cat",
+            "clamp",
+            "constant_pad_nd",
+            "index_select",
+            "clone",
+            "mul",
+            "sum",
+            "add",
+            "rsqrt",
+            "_to_copy",
+            "zeros_like",
+        }
+        without_work = {"view", "_unsafe_view", "t", "slice", "select", "detach", "new_empty", "alias", "expand", "empty", "fill"}
+        assert set(recorder.names) <= on_device | without_work | {"zero_", "transpose", "fill_", "empty_like", "permute"}, text
+
+
+def test_what_a_graph_refers_to_is_kept(device):
+    from hajax.npu import ascend
+
+    case = conformance.parse("T=16 Hk=1 Hv=1 Dk=16 Dv=16 dtype=float16")
+    device.recording = True
+    launch(device, case, tensors_of(case, arrays_of(case)))
+    ascend._ready.cache_clear()
+    ascend._placed.cache_clear()
+    gc.collect()
+    assert device.memory()[0] < device.memory()[1]
+    ascend.forget()
+
+
 def test_nothing_to_do(device):
     case = conformance.parse("T=16 B=2 Hk=1 Hv=1 Dk=16 Dv=16 dtype=float16 lengths=0,0")
     tensors = tensors_of(case, arrays_of(case))

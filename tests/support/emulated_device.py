@@ -13,10 +13,13 @@ class EmulatedDevice(Device):
 
     def __init__(self):
         super().__init__(emulated=True)
-        self.launches = 0
+        self.launches, self.recording = 0, False
 
     def current(self):
         return contextlib.nullcontext()
+
+    def records(self):
+        return self.recording
 
     def launch(self, call, arrays):
         with self.arrays() as held:
