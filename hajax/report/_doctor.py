@@ -8,8 +8,9 @@ from typing import Any
 
 from hajax import abi, backends, cache
 from hajax.backends import library, sim
+from hajax.report._npu import diagnose_npu
 
-_PACKAGES = ("jax", "jaxlib", "numpy", "cffi", "ml_dtypes", "safetensors", "tokenizers", "jinja2", "typer", "torch")
+_PACKAGES = ("jax", "jaxlib", "numpy", "cffi", "ml_dtypes", "safetensors", "tokenizers", "jinja2", "typer", "torch", "torch_npu")
 _VARIABLES = (
     "HAJAX_LIBRARY",
     "HAJAX_CPU_ISA",
@@ -21,6 +22,10 @@ _VARIABLES = (
     "HAJAX_SIM_FAST",
     "HAJAX_SIM_AUTO_BARRIERS",
     "HAJAX_SIM_INJECT",
+    "HAJAX_ASCEND_LIBRARY",
+    "HAJAX_ASCEND_TARGET",
+    "ASCEND_HOME_PATH",
+    "TORCH_DEVICE_BACKEND_AUTOLOAD",
     "CXX",
     "HAJAX_CACHE_DIR",
     "HAJAX_CACHE",
@@ -30,9 +35,9 @@ _VARIABLES = (
 
 
 def diagnose() -> dict[str, Any]:
-    """Versions, CPU, libraries (with the reason where one is not used), JAX devices, cache and environment.
+    """Versions, CPU, libraries (with the reason where one is not used), an NPU's software, JAX devices, cache and environment.
 
-    `ok` is False when the default implementation on this machine would not be the fused kernels.
+    `ok` is False when the default implementation on this machine would not be the fused kernels; an NPU is no part of it.
     """
     facts: dict[str, Any] = {
         "hajax": _version("hajax"),
@@ -45,6 +50,7 @@ def diagnose() -> dict[str, Any]:
         "abi": abi.digest()[:12],
     }
     facts["libraries"] = {"libhajax_cpu": _cpu_library(), "libhajax_sim": sim.diagnose()}
+    facts["npu"] = diagnose_npu()
     facts["jax_devices"] = _devices()
     folder = cache.folder()
     facts["plan_cache"] = "off (HAJAX_CACHE=0)" if folder is None else str(folder)
