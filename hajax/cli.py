@@ -127,6 +127,31 @@ def doctor(as_json: Json = False, debug: Debug = False) -> None:
     raise typer.Exit(0 if facts["ok"] else 1)
 
 
+@app.command()
+def selftest(
+    backend: Annotated[
+        str, typer.Option(help="npu (an Ascend device), torch (torch on the CPU) or sim (the emulated chip).")
+    ] = "npu",
+    large: Annotated[
+        bool | None, typer.Option("--large/--small", help="Also sizes of whole models, for their times; on npu when absent.")
+    ] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Runs of each case; the time is their median.")] = None,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Compare every operator with the CPU, time it, and print a block for an issue. Exit code 1 when one is wrong."""
+    from hajax import _selftest, _sim_command
+
+    request = _selftest.Request(backend=backend, large=large, repeats=repeats)
+    facts = _interruptible(lambda: _selftest.run(request))
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        _sim_command.show(_selftest.describe(facts))
+        print(_selftest.paste(facts))
+    raise typer.Exit(0 if facts["ok"] else 1)
+
+
 def _print_facts(facts: dict[str, Any], indent: str = "") -> None:
     for name, value in facts.items():
         if isinstance(value, dict):

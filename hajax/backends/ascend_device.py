@@ -21,12 +21,22 @@ class Device:
     def __init__(self, number: int = 0, *, emulated: bool = False) -> None:
         self.library: Library = ascend.open_emulated_library() if emulated else ascend.open_ascend_library()
         self.number = number
-        ascend.check(self.library, self.library.lib.hajax_ascend_device_open(number))
+        self._open()
         try:
             self.soc_name = ascend.soc_name(self.library)
         except ascend.AscendError:
             self.close()
             raise
+
+    def _open(self) -> None:
+        self._check("device_open", self.number)
+        stream = self.library.ffi.new("uint64_t *")
+        try:
+            self._check("stream_open", stream)
+        except (ascend.AscendError, MemoryError):
+            self.library.lib.hajax_ascend_device_close(self.number)
+            raise
+        self.stream = int(stream[0])  # one for all, as times between marks of a stream are from its last work on
 
     @property
     def target(self) -> NpuTarget:
@@ -52,10 +62,11 @@ class Device:
 
     @contextlib.contextmanager
     def arrays(self) -> Iterator["Arrays"]:
-        """Device memory that is given back at the end, after the device has done with it."""
-        arrays = Arrays(self.library)
+        """Device memory that is given back at the end, when the stream has been waited for."""
+        arrays = Arrays(self.library, self.stream)
         try:
             yield arrays
+            arrays.finish()
         finally:
             arrays.free()
 
@@ -80,10 +91,9 @@ class Device:
             addresses["output"] = held.allocate(output.nbytes)
             addresses["state_out"] = addresses["state_in"] if in_place else held.allocate(states.nbytes)
             addresses["workspace"] = held.allocate(call.needs.workspace_bytes)
-            stream = held.stream()
-            timer.start(stream)
-            call.launch(**addresses, stream=stream)
-            timer.stop(stream)
+            timer.start(self.stream)
+            call.launch(**addresses, stream=self.stream)
+            timer.stop(self.stream)
             held.finish()
             held.get(addresses["output"], output)
             held.get(addresses["state_out"], state_out)
@@ -91,12 +101,13 @@ class Device:
 
     def close(self) -> None:
         """Gives the device up; its memory goes."""
+        self.library.lib.hajax_ascend_stream_close(self.stream)
         self._check("device_close", self.number)
 
     def reopen(self) -> None:
         """After a loss: gives up all that was on it, plans and calls too, and opens it anew."""
         ascend.reset(self.library)
-        self._check("device_open", self.number)
+        self._open()
 
     def __enter__(self) -> Self:
         return self
@@ -128,12 +139,11 @@ class Device:
 
 
 class Arrays:
-    """Device memory and streams with one owner."""
+    """Device memory with one owner, for what runs on a stream."""
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
+    def __init__(self, library: Library, stream: int) -> None:
+        self._library, self._stream = library, stream
         self._addresses: list[int] = []
-        self._streams: list[int] = []
 
     def allocate(self, size: int) -> int:
         """Memory that nothing has written. Raises MemoryError."""
@@ -156,28 +166,16 @@ class Arrays:
         pointer = self._library.ffi.cast("void *", into.ctypes.data)
         ascend.check(self._library, self._library.lib.hajax_ascend_read(address, pointer, into.nbytes))
 
-    def stream(self) -> int:
-        """A new stream."""
-        stream = self._library.ffi.new("uint64_t *")
-        ascend.check(self._library, self._library.lib.hajax_ascend_stream_open(stream))
-        self._streams.append(int(stream[0]))
-        return self._streams[-1]
-
     def finish(self) -> None:
-        """Waits for the streams. Raises what went wrong on one."""
-        for stream in self._streams:
-            ascend.synchronize(self._library, stream)
+        """Waits for the stream. Raises what went wrong on it."""
+        ascend.synchronize(self._library, self._stream)
 
     def free(self) -> None:
-        """Waits for the streams and gives everything back. Failures of what was queued have been told by a wait, or the caller
-        is on its way out with another one."""
-        lib = self._library.lib
-        for stream in self._streams:
-            lib.hajax_ascend_synchronize(stream)
-            lib.hajax_ascend_stream_close(stream)
+        """Gives everything back, after the device has done with it; errors are `finish`'s to tell."""
+        self._library.lib.hajax_ascend_synchronize(self._stream)
         for address in self._addresses:
-            lib.hajax_ascend_free(address)
-        self._streams, self._addresses = [], []
+            self._library.lib.hajax_ascend_free(address)
+        self._addresses = []
 
 
 class _Timer:

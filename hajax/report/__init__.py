@@ -2,5 +2,6 @@
 
 from hajax.report._doctor import diagnose
 from hajax.report._explain import explain, summary
+from hajax.report._npu import diagnose_npu
 
-__all__ = ["diagnose", "explain", "summary"]
+__all__ = ["diagnose", "diagnose_npu", "explain", "summary"]

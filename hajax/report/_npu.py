@@ -1,6 +1,5 @@
 """What there is of an Ascend NPU's software here, and what is missing, without importing torch or torch_npu: either may fail."""
 
-import functools
 import glob
 import os
 from importlib import metadata
@@ -11,7 +10,8 @@ from hajax.backends import ascend
 from hajax.backends.ascend_device import Device
 from hajax.backends.library import LibraryError
 
-_ROOTS = ("/usr/local/Ascend/ascend-toolkit/latest", "/usr/local/Ascend/cann")
+_INSTALLS = ("/usr/local/Ascend", "~/Ascend")
+_TOOLKITS = ("ascend-toolkit/latest", "cann")
 _AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 _GUIDE = "docs/npu.md has the steps"
 
@@ -29,12 +29,8 @@ def diagnose_npu() -> dict[str, Any]:
 def cann_root() -> Path | None:
     """Where CANN's toolkit is: as ASCEND_HOME_PATH says, else in one of its usual places."""
     named = os.environ.get("ASCEND_HOME_PATH")
-    roots = (
-        [named]
-        if named
-        else [*_ROOTS, *(str(Path.home() / "Ascend" / Path(root).relative_to("/usr/local/Ascend")) for root in _ROOTS)]
-    )
-    return next((Path(root) for root in roots if Path(root).is_dir()), None)
+    usual = (Path(install).expanduser() / toolkit for install in _INSTALLS for toolkit in _TOOLKITS)
+    return next((root for root in ([Path(named)] if named else usual) if root.is_dir()), None)
 
 
 def _cann() -> dict[str, Any]:
@@ -130,7 +126,6 @@ def _release(version: str) -> str:
     return ".".join(version.split("+")[0].split(".")[:3])
 
 
-@functools.cache
 def _acl_in_reach() -> bool:
     """Whether the loader's path has CANN's libascendcl."""
     return any(Path(folder, "libascendcl.so").exists() for folder in os.environ.get("LD_LIBRARY_PATH", "").split(":") if folder)

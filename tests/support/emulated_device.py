@@ -29,7 +29,7 @@ class EmulatedDevice(Device):
                 at = tensor.data_ptr()
                 if at not in placed:
                     placed[at] = held.put(tensor.numpy()) if name in READ else held.allocate(tensor.nbytes)
-            call.launch(**{name: placed[tensor.data_ptr()] for name, tensor in arrays.items()}, stream=held.stream())
+            call.launch(**{name: placed[tensor.data_ptr()] for name, tensor in arrays.items()}, stream=self.stream)
             self.launches += 1
             held.finish()
             for name in ("output", "state_out"):
