@@ -33,7 +33,10 @@ _MOST_PLANS, _MOST_CALLS = 512, 4096
 
 
 class Device(Protocol):
-    """What a launch needs of a device; one instance a device, as what it keeps is kept by instance."""
+    """What a launch needs of a device; one instance a device, as plans and calls are kept by instance."""
+
+    def __hash__(self) -> int:
+        """By identity."""
 
     @property
     def library(self) -> Library:
@@ -187,10 +190,11 @@ def _placed(device: Device, mechanism: Mechanism, shape: Shape) -> ascend.Placed
 
 @functools.lru_cache(maxsize=_MOST_CALLS)
 def _ready(device: Device, mechanism: Mechanism, shape: Shape, ends: bytes, batch: int, scale: float, on: torch.device) -> _Ready:
-    bounds = np.frombuffer(ends, np.int32).reshape(batch, -1)
-    call = _placed(device, mechanism, shape).prepare(shape.tokens, bounds, scale)
-    entries = gate_tokens(bounds, shape.tokens, call.needs.chunk)
-    if np.array_equal(entries, np.arange(batch * shape.tokens)):
+    bounds, tokens = np.frombuffer(ends, np.int32).reshape(batch, -1), shape.tokens
+    assert tokens is not None  # a chip's plan is for so many
+    call = _placed(device, mechanism, shape).prepare(tokens, bounds, scale)
+    entries = gate_tokens(bounds, tokens, call.needs.chunk)
+    if np.array_equal(entries, np.arange(batch * tokens)):
         return _Ready(call, None)
     return _Ready(call, torch.from_numpy(entries).to(on))
 
