@@ -227,6 +227,7 @@ def common_entries(config: HybridConfig, dtype: str) -> dict[str, Any]:
     return {
         **{name: getattr(config, name) for name in names},
         "attention_bias": False,
+        "bos_token_id": None,
         "dtype": dtype,
         "hidden_act": "silu",
         "initializer_range": config.initializer_range,
@@ -235,6 +236,7 @@ def common_entries(config: HybridConfig, dtype: str) -> dict[str, Any]:
         "model_max_length": config.max_position_embeddings,
         "num_hidden_layers": config.num_hidden_layers,
         "num_key_value_heads": config.num_attention_heads,
+        "pad_token_id": None,  # transformers would take the published model's, which a smaller vocabulary does not have
         "q_lora_rank": config.q_lora_rank,
         "tie_word_embeddings": config.tie_word_embeddings,
     }

@@ -1,23 +1,20 @@
-"""The reference implementation's logits and greedy tokens, for every Qwen3.5 folder of the golden results."""
+"""The reference implementation's logits and greedy tokens, for every folder of the golden results."""
 
 import functools
-import json
 
 import hajax.models
 import numpy as np
 import pytest
-from hajax.models import _generate, qwen3_5
+from hajax.models import _generate
 from tiny_models import GOLDEN, quick_jit
 
-FOLDERS = [
-    path.parent for path in sorted(GOLDEN.glob("*/config.json")) if "qwen3_5" in json.loads(path.read_text())["model_type"]
-]
+FOLDERS = [path.parent for path in sorted(GOLDEN.glob("*/config.json"))]
 WITHIN = 1e-3  # ../shared/golden/README.md; the reference itself is 1e-4 to 3e-4 from fp64
 SPLITS = (1, 63, 64, 65)
 ROWS = 1 + len(SPLITS)
 
 pytestmark = [
-    pytest.mark.skipif(not FOLDERS, reason=f"no Qwen3.5 results in {GOLDEN} (HAJAX_GOLDEN names another folder)"),
+    pytest.mark.skipif(not FOLDERS, reason=f"no results in {GOLDEN} (HAJAX_GOLDEN names another folder)"),
     pytest.mark.parametrize("implementation", ["cpu", "xla"]),
     pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.name),
 ]
@@ -70,7 +67,7 @@ def test_splitting_the_prompt_and_padding_beside_other_rows_change_nothing(folde
 
 def test_the_whole_sequence_form_gives_the_reference_logits(folder, implementation):
     model, wanted = loaded(folder, implementation), expected(folder)
-    forward = quick_jit(lambda p, t: qwen3_5.forward(p, model.config, t, implementation=implementation))
+    forward = quick_jit(lambda p, t: model.family.forward(p, model.config, t, implementation=implementation))
     found = forward(model.params, wanted["input_ids"][None])
     assert found.dtype == np.float32
     assert np.abs(found[0] - wanted["logits"]).max() <= WITHIN
