@@ -14,6 +14,8 @@ from hajax.models.layers.linear import linear
 from hajax.models.layers.norms import rms_norm
 from hajax.models.layers.rotary import rotate
 
+from hajax.ops._named import named
+
 _DENSE_SCORES = 1 << 22  # at most this many fp32 scores at once (16 MiB) before queries go in blocks
 _QUERY_BLOCK = 256
 _KEY_BLOCK = 512
@@ -89,7 +91,7 @@ def put(old: jax.Array, new: jax.Array, starts: jax.Array, lengths: jax.Array | 
     capacity = old.shape[1]
     new = new.astype(old.dtype)
     if tokens == 1 and lengths is None:
-        return old.at[jnp.arange(batch), starts].set(new[:, 0], mode="drop", unique_indices=True)
+        return _put_one(old, new, starts)
     # a gather and a select over the capacity: rows may start anywhere, and nothing clamps where a padded tail would spill
     source = jnp.arange(capacity)[None, :] - starts[:, None]
     counts = jnp.full((batch,), tokens) if lengths is None else lengths
@@ -99,6 +101,12 @@ def put(old: jax.Array, new: jax.Array, starts: jax.Array, lengths: jax.Array | 
     return jnp.where(fresh, jnp.take_along_axis(new, source, axis=1, mode="promise_in_bounds"), old)
 
 
+@named("cache_put")
+def _put_one(old: jax.Array, new: jax.Array, starts: jax.Array) -> jax.Array:
+    return old.at[jnp.arange(old.shape[0]), starts].set(new[:, 0], mode="drop", unique_indices=True)
+
+
+@named("causal_attention")
 def causal_attention(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
     """query [B, T, H, D], key [B, T, Hkv, D], value [B, T, Hkv, Dv] -> [B, T, H, Dv]; differentiable, queries in blocks when
     T is long."""
@@ -120,6 +128,12 @@ def causal_attention(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.
 
 def cached_attention(query: jax.Array, cache: KeyValueCache, starts: jax.Array, ends: jax.Array) -> jax.Array:
     """Row b's query t stands at position starts[b] + t and sees the cache up to itself; ends[b] is the row's valid count."""
+    return _cached_attention(query, cache.key, cache.value, starts, ends)
+
+
+@named("cached_attention")
+def _cached_attention(query: jax.Array, key: jax.Array, value: jax.Array, starts: jax.Array, ends: jax.Array) -> jax.Array:
+    cache = KeyValueCache(key, value)
     batch, tokens, heads, _ = query.shape
     capacity = cache.key.shape[1]
     positions = starts[:, None] + jnp.arange(tokens)[None, :]

@@ -11,6 +11,7 @@ from hajax.models.layers.norms import over_last
 from hajax.models.layers.recurrence import DeltaNetState, recur
 
 from hajax.ops import causal_conv1d, gated_delta_rule, gated_delta_rule_step, gated_rms_norm
+from hajax.ops._named import named
 
 
 @jax.tree_util.register_dataclass
@@ -45,7 +46,7 @@ def delta_net(
 ) -> tuple[jax.Array, DeltaNetState]:
     """x [B, T, hidden] -> ([B, T, hidden], state after row b's first lengths[b] tokens). one_step is for T = 1 decoding.
 
-    log_decay = -exp(log_a) softplus(a x + dt_bias), beta = sigmoid(b x), both fp32; query and key are l2-normalised.
+    The decay is `log_decay` of a x, beta = sigmoid(b x), both fp32; query and key are l2-normalised.
     """
     batch, tokens, _ = x.shape
     value_heads = weights.log_a.shape[0]
@@ -61,12 +62,12 @@ def delta_net(
     key = mixed[..., split : 2 * split].reshape(batch, tokens, key_heads, key_dim)
     value = mixed[..., 2 * split :].reshape(batch, tokens, value_heads, value_dim)
     raw = linear(x, weights.a, preferred_element_type=jnp.float32)
-    log_decay = -over_last(jnp.exp(weights.log_a), raw) * jax.nn.softplus(raw + over_last(weights.dt_bias, raw))
+    decay = log_decay(raw, weights.log_a, weights.dt_bias)
     beta = jax.nn.sigmoid(linear(x, weights.b, preferred_element_type=jnp.float32))
     output, recurrent = recur(
         gated_delta_rule,
         gated_delta_rule_step,
-        (query, key, value, log_decay, beta),
+        (query, key, value, decay, beta),
         state,
         lengths=lengths,
         one_step=one_step,
@@ -75,3 +76,9 @@ def delta_net(
     gate = linear(x, weights.z).reshape(batch, tokens, value_heads, value_dim)
     output = gated_rms_norm(output, gate, weights.norm, eps=eps)
     return linear(output.reshape(batch, tokens, -1), weights.output), DeltaNetState(conv, recurrent)
+
+
+@named("log_decay_per_head")
+def log_decay(raw: jax.Array, log_a: jax.Array, dt_bias: jax.Array) -> jax.Array:
+    """raw [B, T, Hv], log_a and dt_bias [Hv], all fp32 -> -exp(log_a) softplus(raw + dt_bias), <= 0."""
+    return -over_last(jnp.exp(log_a), raw) * jax.nn.softplus(raw + over_last(dt_bias, raw))

@@ -14,6 +14,7 @@ from hajax.models.layers.norms import sigmoid_gated_rms_norm
 from hajax.models.layers.recurrence import DeltaNetState, recur
 
 from hajax.ops import causal_conv1d, kda, kda_step
+from hajax.ops._named import named
 
 
 @jax.tree_util.register_dataclass
@@ -75,6 +76,7 @@ def kda_layer(
     return linear(output.reshape(*x.shape[:2], -1), weights.output), DeltaNetState(conv, recurrent)
 
 
+@named("log_decay_per_channel")
 def log_decay(raw: jax.Array, log_a: jax.Array, dt_bias: jax.Array, *, lower_bound: float | None) -> jax.Array:
     """raw [B, T, H, D], log_a [H], dt_bias [H, D], all fp32 -> logarithms of decays, <= 0.
 

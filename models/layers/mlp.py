@@ -7,6 +7,8 @@ import dataclasses
 import jax
 from hajax.models.layers.linear import linear
 
+from hajax.ops._named import named
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -20,4 +22,10 @@ class MLPWeights:
 
 def swiglu(weights: MLPWeights, x: jax.Array) -> jax.Array:
     """down(silu(gate x) * up x): [..., hidden] -> [..., hidden]."""
-    return linear(jax.nn.silu(linear(x, weights.gate)) * linear(x, weights.up), weights.down)
+    return linear(silu_gate(linear(x, weights.gate), linear(x, weights.up)), weights.down)
+
+
+@named("silu_gate")
+def silu_gate(gate: jax.Array, x: jax.Array) -> jax.Array:
+    """silu(gate) * x."""
+    return jax.nn.silu(gate) * x

@@ -11,7 +11,9 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 from hajax.models.layers.linear import linear
-from hajax.models.layers.mlp import MLPWeights, swiglu
+from hajax.models.layers.mlp import MLPWeights, silu_gate, swiglu
+
+from hajax.ops._named import named
 
 _MOST_ROWS = 128
 _GATHERED = 1 << 22  # at most this many numbers of experts side by side (16 MiB in fp32); more blocks go one after another
@@ -56,8 +58,13 @@ def route(weights: MoEWeights, rows: jax.Array, routing: Routing) -> tuple[jax.A
     Scores are sigmoid(router x) in fp32; the bias takes part in the choice alone. A group's score is the sum of its two best
     experts'; experts outside the best groups are not chosen.
     """
-    scores = jax.nn.sigmoid(linear(rows.astype(jnp.float32), weights.router))
-    ranked = scores + weights.bias[None]
+    return _route(linear(rows.astype(jnp.float32), weights.router), weights.bias, routing=routing)
+
+
+@named("route")
+def _route(raw: jax.Array, bias: jax.Array, *, routing: Routing) -> tuple[jax.Array, jax.Array]:
+    scores = jax.nn.sigmoid(raw)
+    ranked = scores + bias[None]
     count, experts = scores.shape
     if routing.groups > 1:
         grouped = ranked.reshape(count, routing.groups, experts // routing.groups)
@@ -77,19 +84,22 @@ def apply_experts(weights: MoEWeights, rows: jax.Array, chosen: jax.Array, facto
 
     The sum is fp32, in the order of the choices.
     """
+    return _experts(rows, chosen, factors, weights.gate_up, weights.down)
+
+
+@named("experts")
+def _experts(rows: jax.Array, chosen: jax.Array, factors: jax.Array, gate_up: jax.Array, down: jax.Array) -> jax.Array:
     count, width = rows.shape
     each = chosen.shape[1]
-    choices, experts = count * each, weights.down.shape[0]
+    choices, experts = count * each, down.shape[0]
     size = rows_in_block(choices, experts)
     if size == 1:  # few tokens: a block a choice, as it comes
-        outputs = _multiply(
-            weights, rows.at[jnp.arange(choices) // each].get(mode="promise_in_bounds")[:, None], chosen.reshape(-1)
-        )
-        outputs = outputs[:, 0]
+        blocks = rows.at[jnp.arange(choices) // each].get(mode="promise_in_bounds")[:, None]
+        outputs = _multiply(gate_up, down, blocks, chosen.reshape(-1))[:, 0]
     else:
         owners, places, sources = _blocks(chosen.reshape(-1), each, experts, size)
         blocks = rows.at[sources].get(mode="promise_in_bounds").reshape(-1, size, width)
-        outputs = _multiply(weights, blocks, owners).reshape(-1, width)
+        outputs = _multiply(gate_up, down, blocks, owners).reshape(-1, width)
         outputs = outputs.at[places].get(mode="promise_in_bounds")
     wide = outputs.astype(jnp.float32).reshape(count, each, width) * factors[:, :, None]
     return jnp.sum(wide, axis=1).astype(rows.dtype)
@@ -119,15 +129,15 @@ def _blocks(chosen: jax.Array, each: int, experts: int, size: int) -> tuple[jax.
     return jnp.minimum(owners, experts - 1), back, sources  # blocks behind the last row compute what nobody reads
 
 
-def _multiply(weights: MoEWeights, blocks: jax.Array, owners: jax.Array) -> jax.Array:
+def _multiply(gate_up: jax.Array, down: jax.Array, blocks: jax.Array, owners: jax.Array) -> jax.Array:
     """blocks [n, rows, hidden], each through its owner's SwiGLU: together where the experts fit side by side, else in turn."""
-    inner = weights.down.shape[2]
+    inner = down.shape[2]
 
     def one(block: jax.Array, owner: jax.Array) -> jax.Array:
-        gate_up = weights.gate_up.at[owner].get(mode="promise_in_bounds").astype(block.dtype)
-        down = weights.down.at[owner].get(mode="promise_in_bounds").astype(block.dtype)
-        wide = linear(block, gate_up)
-        return linear(jax.nn.silu(wide[..., :inner]) * wide[..., inner:], down)
+        both = gate_up.at[owner].get(mode="promise_in_bounds").astype(block.dtype)
+        back = down.at[owner].get(mode="promise_in_bounds").astype(block.dtype)
+        wide = linear(block, both)
+        return linear(silu_gate(wide[..., :inner], wide[..., inner:]), back)
 
     if blocks.shape[0] * (3 * inner * blocks.shape[2]) <= _GATHERED:
         return jax.vmap(one)(blocks, owners)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 
+from hajax.ops._named import named
 
+
+@named("rms_norm")
 def rms_norm(x: jax.Array, weight: jax.Array, *, eps: float) -> jax.Array:
     """(1 + weight) * x / sqrt(mean(x^2) + eps) over the last axis, in fp32, returned in x's dtype.
 
@@ -14,11 +17,13 @@ def rms_norm(x: jax.Array, weight: jax.Array, *, eps: float) -> jax.Array:
     return (_normalised(x, eps) * over_last(1.0 + weight.astype(jnp.float32), x)).astype(x.dtype)
 
 
+@named("plain_rms_norm")
 def plain_rms_norm(x: jax.Array, weight: jax.Array, *, eps: float) -> jax.Array:
     """`rms_norm` with the weight as the factor itself."""
     return (_normalised(x, eps) * over_last(weight.astype(jnp.float32), x)).astype(x.dtype)
 
 
+@named("sigmoid_gated_rms_norm")
 def sigmoid_gated_rms_norm(x: jax.Array, gate: jax.Array, weight: jax.Array, *, eps: float) -> jax.Array:
     """weight * x / sqrt(mean(x^2) + eps) * sigmoid(gate) in fp32, returned in gate's dtype (x may be a wider readout)."""
     scaled = _normalised(x, eps) * over_last(weight.astype(jnp.float32), x)

@@ -1,5 +1,6 @@
 """Functions of hajax that are one torch call on the inference path (hajax/ops/_named.py), recognised by name and by jaxpr."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -7,13 +8,20 @@ from hajax.npu import fused_calls as calls
 from hajax.npu.rules.registry import Context, Operation, Rule
 from hajax.ops import _named
 
+_MOST_COPIED = 1 << 22  # numbers
+
 # name -> (torch function of the tensors and the options, the same in place of operand 0 where there is one)
 FUSED: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None]] = {
-    "l2norm": (calls.l2norm, None),
-    "gated_rms_norm": (calls.gated_rms_norm, None),
-    "causal_conv1d": (calls.causal_conv1d, None),
-    "causal_conv1d_padded": (calls.causal_conv1d_padded, None),
-}
+    **{
+        name: (getattr(calls, name), None)
+        for name in (
+            "causal_attention", "cached_attention", "causal_conv1d", "causal_conv1d_padded", "experts", "gated_rms_norm",
+            "l2norm", "log_decay_per_channel", "log_decay_per_head", "plain_rms_norm", "rms_norm", "rotate", "rotate_interleaved", "route",
+            "sigmoid_gated_rms_norm", "silu_gate",
+        )
+    },
+    "cache_put": (calls.cache_put, calls.cache_put_in_place),
+}  # fmt: skip
 
 
 def find(equation: Any) -> tuple[Rule, str] | None:
@@ -21,7 +29,7 @@ def find(equation: Any) -> tuple[Rule, str] | None:
     if equation.primitive.name not in ("jit", "pjit"):
         return None
     call = _named.original(equation)
-    if call is None or call.name not in FUSED:
+    if call is None or call.name not in FUSED or (call.name == "experts" and not _few(equation)):
         return None
     function, in_place = FUSED[call.name]
     options, many = dict(call.options), len(equation.outvars) > 1
@@ -36,3 +44,9 @@ def find(equation: Any) -> tuple[Rule, str] | None:
         )
 
     return Rule(build, fresh=True, scalars=False, complex=False, keys=False), call.name
+
+
+def _few(equation: Any) -> bool:
+    """Whether a copy of an expert's weights for each choice is small; else the function's own blocks are right."""
+    _, chosen, _, gate_up, down = (atom.aval for atom in equation.invars)
+    return math.prod(chosen.shape) * (math.prod(gate_up.shape[1:]) + math.prod(down.shape[1:])) <= _MOST_COPIED
