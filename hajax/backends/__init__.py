@@ -1,6 +1,6 @@
 """The native libraries: opening them, talking to them, registering them with XLA, and what the CPU at hand is.
 
-`npu` and `sim`, the emulated Ascend chip, are imported when they are first used.
+`ascend`, plans on a device, and `npu` and `sim`, the emulated Ascend chip, are imported when they are first used.
 """
 
 import importlib
@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from hajax.backends.library import LibraryError, available_isas, cpu_target, execute, open_library
 
 if TYPE_CHECKING:
+    from hajax.backends import ascend as ascend
     from hajax.backends import npu as npu
     from hajax.backends import sim as sim
 
-_MODULES = ("npu", "sim")
+_MODULES = ("ascend", "npu", "sim")
 
 __all__ = ["LibraryError", "available_isas", "cpu_target", "execute", "open_library"]
 

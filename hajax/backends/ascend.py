@@ -141,8 +141,9 @@ def synchronize(library: Library, stream: int = 0) -> None:
     check(library, library.lib.hajax_ascend_synchronize(stream))
 
 
-def reset(library: Library) -> None:
+def reset(library: Library | None = None) -> None:
     """Gives up what this process has on devices, also on one that is lost. Plans and calls from before are of no use then."""
+    library = library or open_ascend_library()
     check(library, library.lib.hajax_ascend_reset())
 
 

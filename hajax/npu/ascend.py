@@ -156,10 +156,7 @@ def _launch(
     device: Device, operands: tuple[Tensor, ...], final: Tensor, mechanism: Mechanism, shape: Shape, scale: float, eps: float
 ) -> Tensor:
     query, key, value, log_decay, beta, state, bounds = operands
-    padded = dataclasses.replace(
-        shape, input_dtype="float16", output_dtype="float16",
-        key_dim=_whole(shape.key_dim), value_dim=_whole(shape.value_dim),
-    )  # fmt: skip
+    padded = _padded(shape)
     ends = _on_host(bounds)
     ready = _ready(device, mechanism, padded, ends.tobytes(), ends.shape[0], scale, value.device)
     if device.records():
@@ -213,8 +210,11 @@ def _on_host(bounds: Tensor) -> np.ndarray:
     return copy
 
 
-def _whole(size: int) -> int:
-    return -(-size // _CUBE) * _CUBE
+@functools.lru_cache(maxsize=_MOST_PLANS)
+def _padded(shape: Shape) -> Shape:
+    """The problem as the kernel solves it."""
+    dims = {name: -(-size // _CUBE) * _CUBE for name, size in (("key_dim", shape.key_dim), ("value_dim", shape.value_dim))}
+    return dataclasses.replace(shape, input_dtype="float16", output_dtype="float16", **dims)
 
 
 def _as_placed(x: Tensor) -> Tensor:

@@ -114,13 +114,35 @@ def test_the_device_is_lost(wanted, closes):
             with pytest.raises(ascend.DeviceLostError):
                 device.close()
         device.reopen()
-        with pytest.raises(ValueError, match="call: expected one that was opened after the last reset"):
+        with pytest.raises(ValueError, match="call: expected one that was opened since the device was"):
             device.run(old, ARRAYS)
-        with pytest.raises(ValueError, match="plan: expected one that was opened after the last reset"):
+        with pytest.raises(ValueError, match="plan: expected one that was opened since the device was"):
             old.plan.prepare(CASE.tokens, ARRAYS["bounds"], 1.0)
         del old
         check_next_call(device, before, wanted)
     device.close()
+
+
+def test_a_plan_outlives_its_device(wanted):
+    with Device(emulated=True) as device:
+        call = device.place(PLAN).prepare(CASE.tokens, ARRAYS["bounds"], 1.0)
+        other = device.place(PLAN)
+    del other
+    gc.collect()
+    with Device(emulated=True) as device:
+        before = device.memory()
+        with pytest.raises(ValueError, match="call: expected one that was opened since the device was, got an older one"):
+            device.run(call, ARRAYS)
+        del call
+        check_next_call(device, before, wanted)
+
+
+def test_a_device_that_was_opened_twice_is_closed_with_the_second(wanted):
+    with Device(emulated=True) as outer:
+        call = outer.place(PLAN).prepare(CASE.tokens, ARRAYS["bounds"], 1.0)
+        with Device(emulated=True):
+            pass
+        np.testing.assert_array_equal(outer.run(call, ARRAYS)[0], wanted[0])
 
 
 def changed(**fields):

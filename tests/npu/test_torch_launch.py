@@ -85,6 +85,25 @@ def test_a_launch_gives_the_bits_of_an_execution(device, text, into):
     assert (into == "in_place") or torch.equal(tensors[5], before)
 
 
+@pytest.mark.parametrize("op", ["gdn", "kda", "gdn2", "lin"])
+def test_the_operators_of_torch_come_here(device, monkeypatch, op):
+    """What PrivateUse1 is registered with, called as the dispatcher does."""
+    from hajax.npu import ascend, torch_ops
+
+    monkeypatch.setattr(ascend, "_npu_device", lambda number: device)
+    case = conformance.parse(f"T=70 B=2 Hk=1 Hv=2 Dk=16 Dv=16 dtype=float16 lengths=70,20 op={op}")
+    arrays = arrays_of(case)
+    tensors = tensors_of(case, arrays)
+    before, options = tensors[5].clone(), (case.mechanism.name, case.key_dim**-0.5, -1.0, "float16")
+    wanted_output, wanted_state = expected(case, arrays)
+    output, state = torch_ops._delta_rule_npu(*tensors, *options)
+    np.testing.assert_array_equal(output.numpy(), wanted_output)
+    np.testing.assert_array_equal(state.numpy(), wanted_state)
+    assert torch.equal(tensors[5], before)
+    np.testing.assert_array_equal(torch_ops._delta_rule_in_place_npu(*tensors, *options).numpy(), wanted_output)
+    np.testing.assert_array_equal(tensors[5].numpy(), wanted_state)
+
+
 def test_a_split_sequence_with_its_state_in_place(device):
     case = conformance.parse("T=192 Hk=1 Hv=2 Dk=32 Dv=32 dtype=float16")
     tensors = tensors_of(case, arrays_of(case))

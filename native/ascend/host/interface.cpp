@@ -1,4 +1,5 @@
 // The C interface of hajax/abi/ascend.h. No exception leaves it: every entry turns one into a status and a message.
+#include <atomic>
 #include <exception>
 #include <new>
 #include <string>
@@ -26,6 +27,8 @@ namespace {
 
 constexpr aclError kInitialised = 100002;  // by a framework in this process, or by an earlier call
 constexpr double kMicrosecondsPerMillisecond = 1e3;
+
+std::atomic<int64_t> openings{0};  // of devices, less closings
 
 std::string& last_error() {
   thread_local std::string text;
@@ -87,17 +90,24 @@ int32_t hajax_ascend_device_open(int32_t device) {
     } else if (Failure f = acl("aclInit", code); f.failed()) {
       return f;
     }
-    return acl("aclrtSetDevice", aclrtSetDevice(device));
+    Failure f = acl("aclrtSetDevice", aclrtSetDevice(device));
+    if (!f.failed()) ++openings;
+    return f;
   });
 }
 
 int32_t hajax_ascend_device_close(int32_t device) {
-  return guarded([&] { return acl("aclrtResetDevice", aclrtResetDevice(device)); });
+  return guarded([&] {
+    if (Failure f = acl("aclrtResetDevice", aclrtResetDevice(device)); f.failed()) return f;
+    if (--openings == 0) host::reset();  // contexts are gone, and their addresses may come again
+    return Failure{};
+  });
 }
 
 int32_t hajax_ascend_reset() {
   return guarded([] {
     host::reset();
+    openings = 0;
     return acl("aclFinalize", aclFinalize());
   });
 }

@@ -113,7 +113,7 @@ Failure Plan::open(const Chip& chip, const void* plan, int64_t plan_bytes) {
 Failure Call::open(std::shared_ptr<const Plan> plan, const hj_delta_call& call) {
   plan_ = std::move(plan);
   const PlanView& view = plan_->view();
-  if (plan_->placed().gone()) return bad_call("plan", "one that was opened after the last reset", "an older one");
+  if (plan_->placed().gone()) return bad_call("plan", "one that was opened since the device was", "an older one");
   if (Failure f = check_call(view, call, false); f.failed()) return f;
   const Sequences sequences = sequences_of(view, call);
   const Sizes sizes = sizes_of(view, call, sequences);
@@ -139,7 +139,7 @@ Failure Call::open(std::shared_ptr<const Plan> plan, const hj_delta_call& call) 
 }
 
 Failure Call::check(const hj_ascend_arrays& arrays) const {
-  if (placed_.gone()) return bad_call("call", "one that was opened after the last reset", "an older one");
+  if (placed_.gone()) return bad_call("call", "one that was opened since the device was", "an older one");
   struct Array {
     const char* name;
     const void* address;
