@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import pytest
 from hajax import _selftest, cli
 from hajax._selftest import command, runners
 from hajax.backends import ascend, ascend_device
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -40,6 +43,9 @@ def test_the_emulated_chip_passes_and_says_that_it_is_one(hajax):
     assert code == 0, error
     assert "(EMULATED)" in out and "EMULATED by the model of the chip, not measured on a device" in out
     assert "FAIL" not in out and out.rstrip().endswith("--- end ---")
+    shown = [line.split() for line in (ROOT / "docs/npu.md").read_text(encoding="utf-8").splitlines() if line.startswith("ok ")]
+    ran = [line.split() for line in out.splitlines() if line.startswith("ok ")]
+    assert [line[:-5] for line in shown] == [line[:-5] for line in ran]  # without errors and times
     report = pasted(out)
     assert report["ok"] and report["device"]["emulated"] and report["device"]["soc"] == "Ascend310P1"
     assert {"hajax", "jax", "torch", "torch_npu", "cann", "abi", "library", "selftest"} <= set(report)

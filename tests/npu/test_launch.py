@@ -1,6 +1,7 @@
 """Plans launched with device addresses on a stream give the bits of `hajax_sim_execute`, whatever the call is made of."""
 
 import gc
+import threading
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from steps import FREE, flag, plan, program, step
 from hajax import abi, conformance, planner
 from hajax.backends import npu as emulated
 from hajax.backends.ascend_device import Device
+from hajax.backends.ascend_device import kernel_arrays as kernel_arrays_of
 from hajax.plans import to_bytes
 from hajax.targets import npu
 
@@ -141,3 +143,58 @@ def test_a_call_that_does_not_fit_is_refused_by_name():
             call.launch(**addresses | {"key": 68}, stream=0)
         with pytest.raises(ValueError, match=r"workspace: expected 32 bytes, got null"):
             call.launch(**addresses | {"workspace": 0}, stream=0)
+
+
+def test_another_thread_launches_and_closes_what_this_one_opened():
+    """It has no device of its own: a plan may be collected by any thread."""
+    case = conformance.parse("T=70 B=2 Hk=1 Hv=1 Dk=16 Dv=16 dtype=float16")
+    plan, arrays = to_bytes(plan_of(case, CHIP)), arrays_of(case)
+    with Device(emulated=True) as device:
+        before = device.memory()
+        call = device.place(plan).prepare(case.tokens, arrays["bounds"], 1.0)
+        wanted = device.run(call, arrays)
+        with device.arrays() as held:
+            addresses = {name: held.put(array) for name, array in kernel_arrays_of(call, arrays).items()}
+            output = np.empty_like(wanted[0])
+            addresses |= {"output": held.allocate(output.nbytes), "workspace": held.allocate(call.needs.workspace_bytes)}
+            in_thread(lambda: call.launch(**addresses, state_out=addresses["state_in"], stream=device.stream))
+            held.finish()
+            held.get(addresses["output"], output)
+        np.testing.assert_array_equal(output, wanted[0])
+        in_thread(call.close)
+        in_thread(call.plan.close)
+        assert device.memory() == before
+
+
+def in_thread(work):
+    failures = []
+
+    def run():
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert not failures, failures
+
+
+@pytest.mark.parametrize(("function", "arguments"), [
+    ("plan_open", "NN0p"), ("plan_open", "tN0p"), ("call_open", "Niiib0c"), ("call_needs", "Nn"), ("launch", "Naw"),
+    ("memory", "NN"), ("cores", "N"), ("allocate", "iN"), ("stream_open", "N"), ("event_open", "N"), ("event_elapsed", "wwN"),
+])  # fmt: skip
+def test_null_is_an_error_with_a_text(function, arguments):
+    with Device(emulated=True) as device:
+        ffi, lib = device.library.ffi, device.library.lib
+        made = {
+            "N": ffi.NULL, "i": 1, "0": 0, "w": 0, "t": ffi.new("hj_target *"), "p": ffi.new("hj_ascend_plan **"),
+            "c": ffi.new("hj_ascend_call **"), "b": ffi.new("int32_t[2]"), "n": ffi.new("hj_ascend_needs *"),
+            "a": ffi.new("hj_ascend_arrays *"),
+        }  # fmt: skip
+        status = getattr(lib, f"hajax_ascend_{function}")(*(made[letter] for letter in arguments))
+        names = abi.table("statuses")
+        assert names(status).name in ("bad_call", "bad_plan"), names(status)
+        assert b"null" in ffi.string(lib.hajax_ascend_last_error())
+        assert lib.hajax_ascend_plan_close(ffi.NULL) == 0 == lib.hajax_ascend_call_close(ffi.NULL)

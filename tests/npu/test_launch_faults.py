@@ -8,7 +8,7 @@ import pytest
 from emulated_device import injected
 from problem import kernel_arrays, plan_of
 
-from hajax import abi, conformance
+from hajax import abi, conformance, planner
 from hajax.backends import ascend, sim
 from hajax.backends.ascend_device import Device
 from hajax.plans import to_bytes
@@ -68,6 +68,20 @@ def test_a_launch_fails(device, wanted):
     with injected("launch:1"), pytest.raises(ascend.LaunchError, match=r"launch of hajax_delta_rule .* injected launch error"):
         run(device)
     check_next_call(device, before, wanted)
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_launch_of_several_fails(device, number):
+    """What was queued before it runs, and the arrays are there until it has."""
+    plan = to_bytes(planner.plan(CASE.mechanism, plan_of(CASE, CHIP).shape, CHIP, "fla"))
+    call = device.place(plan).prepare(CASE.tokens, ARRAYS["bounds"], 1.0)
+    assert call.needs.launches >= 3
+    right, before = device.run(call, ARRAYS), device.memory()
+    with injected(f"launch:{number}"), pytest.raises(ascend.LaunchError, match="injected launch error"):
+        device.run(call, ARRAYS)
+    assert device.memory() == before
+    for got, wanted in zip(device.run(call, ARRAYS)[:2], right[:2], strict=True):
+        np.testing.assert_array_equal(got, wanted)
 
 
 def test_the_stream_fails(device, wanted):
