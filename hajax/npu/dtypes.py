@@ -4,6 +4,7 @@ torch computes in few unsigned types, so uint16 and uint32 are held in the next 
 boundary. Typed random keys are their two words, in a last axis of 2.
 """
 
+import functools
 from typing import Any
 
 import jax
@@ -75,37 +76,25 @@ def constant(value: Any, dtype: Any, device: torch.device) -> torch.Tensor:
     return to_torch(np.asarray(value), device)
 
 
-def to_torch(array: Any, device: torch.device, *, share: bool = False) -> torch.Tensor:
-    """A numpy or JAX array as a program holds it. `share`: on the CPU its memory may be shared."""
+def to_torch(array: Any, device: torch.device) -> torch.Tensor:
+    """A numpy or JAX array as a program holds it, copied."""
     if isinstance(array, jax.Array) and _compat.is_key(array.dtype):
         array = jax.random.key_data(array)
-    host = np.asarray(array)
+    host = np.array(array, order="C")
     kind = held(host.dtype)
     if host.dtype == ml_dtypes.bfloat16:
-        tensor = torch.from_numpy(_plain(host.view(np.int16), share)).view(torch.bfloat16)
-    elif str(host.dtype) in _OUTSIDE:
+        return torch.from_numpy(host.view(np.int16)).view(torch.bfloat16).to(device)
+    if str(host.dtype) in _OUTSIDE:
         return torch.from_numpy(host.astype(np.int64)).to(kind).to(device)
-    else:
-        tensor = torch.from_numpy(_plain(host, share))
-    return tensor.to(device)
+    return torch.from_numpy(host.astype(host.dtype.newbyteorder("="), copy=False)).to(device)
 
 
-def _plain(host: np.ndarray, share: bool) -> np.ndarray:
-    """Memory that torch may have: writable as far as numpy says, contiguous."""
-    if not share or not host.flags.c_contiguous or not host.dtype.isnative:
-        return np.array(host, order="C", dtype=host.dtype.newbyteorder("="))
-    shared = np.ascontiguousarray(host)
-    if not shared.flags.writeable:  # programs write only into what they own; torch warns of anything that nobody could
-        shared = np.frombuffer(_address(shared), shared.dtype).reshape(shared.shape)
-    return shared
-
-
-def _address(array: np.ndarray) -> Any:
-    import ctypes
-
-    holder = (ctypes.c_char * array.nbytes).from_address(array.ctypes.data)
-    holder.owner = array  # type: ignore[attr-defined] # keeps the memory for as long as torch has it
-    return holder
+def shared(array: jax.Array, device: torch.device) -> torch.Tensor:
+    """As `to_torch`, on the CPU in the array's own memory where it lies whole on one device. To be read only."""
+    plain = not _compat.is_key(array.dtype) and str(array.dtype) not in _OUTSIDE
+    if device.type != "cpu" or not plain or len(array.devices()) != 1 or next(iter(array.devices())).platform != "cpu":
+        return to_torch(array, device)
+    return torch.from_dlpack(jax.block_until_ready(array))
 
 
 def enter(tensor: torch.Tensor, dtype: Any, device: torch.device) -> torch.Tensor:
@@ -132,9 +121,14 @@ def changes_on_leaving(dtype: Any) -> bool:
     return _compat.is_key(dtype) or str(dtype) in _OUTSIDE
 
 
-def jax_dtype(tensor: torch.Tensor) -> np.dtype[Any]:
+def jax_dtype(kind: torch.dtype) -> np.dtype[Any]:
     """The JAX dtype of a caller's tensor; 64-bit types are 32-bit ones unless jax_enable_x64 is set. Raises Unsupported."""
-    name = str(tensor.dtype).removeprefix("torch.")
+    return _jax_dtype(kind, jax.config.jax_enable_x64)
+
+
+@functools.cache
+def _jax_dtype(kind: torch.dtype, wide: bool) -> np.dtype[Any]:
+    name = str(kind).removeprefix("torch.")
     if name not in _NAMES:
         raise Unsupported(f"dtype: expected a tensor of one of {', '.join(sorted(_NAMES))}, got {name}")
     wanted = np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(_NAMES[name])

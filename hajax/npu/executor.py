@@ -85,7 +85,7 @@ class _Arrays:
             known = self._moved.get(id(leaf))
             if known is not None and known[0]() is leaf:
                 return known[1]
-            tensor = dtypes.to_torch(leaf, self.device, share=True)
+            tensor = dtypes.shared(leaf, self.device)
             key = id(leaf)
             self._moved[key] = (weakref.ref(leaf, lambda _: self._moved.pop(key, None)), tensor)
             return tensor
@@ -188,13 +188,15 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 
 
 def _signature(leaf: Any) -> Any:
-    if isinstance(leaf, (torch.Tensor, np.ndarray, np.generic, jax.Array)):
-        return tuple(leaf.shape), leaf.dtype, bool(getattr(leaf, "weak_type", False))
+    if isinstance(leaf, torch.Tensor):
+        return leaf.shape, dtypes.jax_dtype(leaf.dtype), False
+    if isinstance(leaf, (np.ndarray, np.generic, jax.Array)):
+        return leaf.shape, leaf.dtype, bool(getattr(leaf, "weak_type", False))
     return type(leaf)
 
 
 def _shown(leaf: Any) -> Any:
     """What JAX traces in place of an argument."""
     if isinstance(leaf, torch.Tensor):
-        return jax.ShapeDtypeStruct(tuple(leaf.shape), dtypes.jax_dtype(leaf))
+        return jax.ShapeDtypeStruct(tuple(leaf.shape), dtypes.jax_dtype(leaf.dtype))
     return leaf
