@@ -21,7 +21,10 @@ def l2norm(x: Tensor, *, eps: float) -> Tensor:
 
 def rms_norm(x: Tensor, weight: Tensor, *, eps: float) -> Tensor:
     """hajax.models.layers.norms.rms_norm: the weight is an offset from one."""
-    return _rms(x, 1 + weight.float(), eps).to(x.dtype)
+    if x.device.type == "npu":
+        return _rms(x, 1 + weight.float(), eps).to(x.dtype)
+    normal = F.rms_norm(x.float(), (x.shape[-1],), None, eps)
+    return torch.addcmul(normal, normal, weight.float()).to(x.dtype)
 
 
 def plain_rms_norm(x: Tensor, weight: Tensor, *, eps: float) -> Tensor:

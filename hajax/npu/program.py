@@ -169,6 +169,7 @@ def _live(equations: list[_Equation], outputs: list[Any]) -> list[_Equation]:
 def _built(equations: list[_Equation], outputs: list[Any], context: Context) -> tuple[list[storage.Call], list[Any]]:
     """Each equation as a call of a torch function; what is known already, or nothing but another value, is no call."""
     known: dict[int, Any] = {}  # by the number of a slot: the tensor or slot that it is
+    reshaped: dict[int, Any] = {}  # what a slot is a reshape of
 
     def value(x: Any) -> Any:
         return known.get(x.number, x) if isinstance(x, Slot) else x
@@ -199,10 +200,20 @@ def _built(equations: list[_Equation], outputs: list[Any], context: Context) -> 
                 found = operation.run(*filled)
             known.update(zip(one.results, found if many else (found,), strict=True))
             continue
+        if operation.reshape and isinstance(filled[0], Slot):  # of a reshape: of what that was made of
+            filled[0] = reshaped[one.results[0]] = reshaped.get(filled[0].number, filled[0])
         about = ", ".join(f"{v.aval.str_short()}" for v in equation.outvars)
         fresh = rule.fresh if operation.fresh is None else operation.fresh
         calls.append(storage.Call(one.name, operation, fresh, tuple(filled), one.results, many, about))
-    return calls, [value(x) for x in outputs]
+    outputs = [value(x) for x in outputs]
+    return _needed(calls, outputs), outputs
+
+
+def _needed(calls: list[storage.Call], outputs: list[Any]) -> list[storage.Call]:
+    """Without reshapes that nobody reads any more."""
+    wanted = {x.number for x in outputs if isinstance(x, Slot)}
+    wanted.update(x.number for call in calls if not call.operation.reshape for x in call.operands if isinstance(x, Slot))
+    return [call for call in calls if not call.operation.reshape or wanted.intersection(call.results)]
 
 
 def _chosen(name: str, operands: list[Any], equation: Any) -> Any:

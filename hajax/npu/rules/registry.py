@@ -19,7 +19,7 @@ class Operation:
     view: the result is the storage of operand 0, without overlaps. in_place: the same function writing into operand `target`,
     which it returns (as its result number `result`): taken where that operand is the program's own and dies here.
     syncs: it reads a value back to the host. fresh: what the rule says, unless this equation differs. identity: the result is
-    operand 0.
+    operand 0. reshape: it is operand 0's elements in their order, so that a reshape of it is one of the operand.
     """
 
     run: Function
@@ -30,6 +30,7 @@ class Operation:
     syncs: bool = False
     fresh: bool | None = None
     identity: bool = False
+    reshape: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
