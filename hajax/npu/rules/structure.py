@@ -20,7 +20,7 @@ def _broadcast(equation: Any, context: Context) -> Any:
         ones[place] = size
     placed = tuple(ones)
     if placed == after:
-        return Operation(lambda x: x.reshape(placed), view=True)
+        return Operation(lambda x: x.reshape(placed), view=True, reshape=True)
     if placed == before:
         return lambda x: x.expand(after)
     return lambda x: x.reshape(placed).expand(after)
@@ -29,7 +29,7 @@ def _broadcast(equation: Any, context: Context) -> Any:
 @rule("reshape", "squeeze", "expand_dims", complex=True, keys=True)
 def _reshape(equation: Any, context: Context) -> Any:
     shape = shape_of(equation.outvars[0])
-    return Operation(lambda x: x.reshape(shape), view=True, identity=shape == shape_of(equation.invars[0]))
+    return Operation(lambda x: x.reshape(shape), view=True, reshape=True, identity=shape == shape_of(equation.invars[0]))
 
 
 @rule("transpose", complex=True, keys=True)
@@ -79,6 +79,12 @@ def _slice(equation: Any, context: Context) -> Any:
 def _split(equation: Any, context: Context) -> Any:
     sizes, axis = list(equation.params["sizes"]), equation.params["axis"]
     return lambda x: torch.split(x, sizes, axis)
+
+
+@rule("tile", fresh=True, complex=True)
+def _tile(equation: Any, context: Context) -> Any:
+    repeats = tuple(equation.params["reps"])
+    return lambda x: x.repeat(repeats)
 
 
 @rule("rev", fresh=True, complex=True)
