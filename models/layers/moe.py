@@ -94,7 +94,7 @@ def _experts(rows: jax.Array, chosen: jax.Array, factors: jax.Array, gate_up: ja
     choices, experts = count * each, down.shape[0]
     size = rows_in_block(choices, experts)
     if size == 1:  # few tokens: a block a choice, as it comes
-        blocks = rows.at[jnp.arange(choices) // each].get(mode="promise_in_bounds")[:, None]
+        blocks = rows.at[jax.lax.div(jnp.arange(choices, dtype=jnp.int32), each)].get(mode="promise_in_bounds")[:, None]
         outputs = _multiply(gate_up, down, blocks, chosen.reshape(-1))[:, 0]
     else:
         owners, places, sources = _blocks(chosen.reshape(-1), each, experts, size)
@@ -117,12 +117,13 @@ def _blocks(chosen: jax.Array, each: int, experts: int, size: int) -> tuple[jax.
     blocks = min(choices, choices // size + experts)
     order = jnp.argsort(chosen, stable=True)
     members = jnp.sum(chosen[:, None] == jnp.arange(experts, dtype=chosen.dtype)[None], axis=0, dtype=jnp.int32)
-    padded = (members + size - 1) // size * size
+    padded = jax.lax.div(members + (size - 1), size) * size
     stops, padded_stops = jnp.cumsum(members), jnp.cumsum(padded)
     shift = (padded_stops - padded) - (stops - members)  # from a sorted choice's number to its padded row
     ordered = chosen.at[order].get(mode="promise_in_bounds")
     places = jnp.arange(choices, dtype=jnp.int32) + shift.at[ordered].get(mode="promise_in_bounds")
-    sources = jnp.zeros(blocks * size, jnp.int32).at[places].set(order.astype(jnp.int32) // each, mode="promise_in_bounds")
+    tokens = jax.lax.div(order.astype(jnp.int32), each)
+    sources = jnp.zeros(blocks * size, jnp.int32).at[places].set(tokens, mode="promise_in_bounds")
     starts = jnp.arange(blocks, dtype=jnp.int32) * size
     owners = jnp.sum(padded_stops[None] <= starts[:, None], axis=1, dtype=jnp.int32)
     back = jnp.zeros(choices, jnp.int32).at[order].set(places, mode="promise_in_bounds")

@@ -26,7 +26,7 @@ S, D = SPARSE, DENSE
 HYBRID = {
     "as it is": {},
     "attention first and last": {"layer_types": (FULL, LINEAR, FULL), "mlp_layer_types": (S, D, S)},
-    "no attention": {"layer_types": (LINEAR, LINEAR), "mlp_layer_types": (D, S)},
+    "attention last": {"layer_types": (LINEAR, LINEAR, FULL), "mlp_layer_types": (D, S, S)},
     "no KDA": {"layer_types": (FULL, FULL), "mlp_layer_types": (S, S)},
     "one head": {"num_attention_heads": 1, "linear_num_heads": 1},
     "four heads of 32": {"num_attention_heads": 4, "linear_num_heads": 4, "linear_head_dim": 32, "gate_rank": 32},
