@@ -128,16 +128,21 @@ def _delta_rule_in_place_cpu(*args: Any) -> Tensor:
 
 
 def _delta_rule_npu(*args: Any) -> tuple[Tensor, Tensor]:
-    state_out = args[5].clone()
-    return _delta_rule_in_place_npu(*args[:5], state_out, *args[6:]), state_out
+    state_out = torch.empty_like(args[5], memory_format=torch.contiguous_format)
+    return _launch_npu(args, state_out), state_out
 
 
 def _delta_rule_in_place_npu(*args: Any) -> Tensor:
+    return _launch_npu(args, args[5])
+
+
+def _launch_npu(args: tuple[Any, ...], state_out: Tensor) -> Tensor:
     from hajax.npu import ascend
 
-    operands, (mechanism, scale, eps, output_dtype) = args[:7], args[7:]
-    check(operands, mechanism, output_dtype)
-    output: Tensor = ascend.launch(*operands, mechanism=mechanism, scale=scale, l2norm_eps=eps, output_dtype=output_dtype)
+    mechanism, scale, eps, output_dtype = args[7:]
+    output: Tensor = ascend.launch(
+        *args[:7], mechanism=mechanism, scale=scale, l2norm_eps=eps, output_dtype=output_dtype, state_out=state_out
+    )
     return output
 
 
