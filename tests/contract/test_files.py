@@ -58,15 +58,21 @@ def test_a_planted_one_is_found(text):
     assert offending(text) or offending(text.replace("https://", " "))
 
 
+NEEDS_TORCH = "# needs torch"
+
+
 def blocks():
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         text = path.read_text(encoding="utf-8") if path.is_file() else ""
         for number, match in enumerate(re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)):
-            yield pytest.param(match[1], id=f"{path.relative_to(ROOT)}-{number}")
+            marks = [pytest.mark.torch] if NEEDS_TORCH in match[1] else []  # also run where torch is
+            yield pytest.param(match[1], id=f"{path.relative_to(ROOT)}-{number}", marks=marks)
 
 
 @pytest.mark.parametrize("code", list(blocks()))
 def test_a_python_block_of_the_docs_runs(code, tmp_path):
+    if NEEDS_TORCH in code:
+        pytest.importorskip("torch", reason="torch is not installed")
     (tmp_path / "models").symlink_to(ROOT / "models")  # the docs name models/demo
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
