@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 _BLOCK_BYTES = 4 << 20  # what operators in a row work on: it stays in a last-level cache, and threads meet seldom
 
@@ -16,6 +16,13 @@ _BLOCK_BYTES = 4 << 20  # what operators in a row work on: it stays in a last-le
 def _rows(x: Tensor) -> int:
     """Rows of a [rows, channels] array that make a block."""
     return max(1, _BLOCK_BYTES // max(1, x.shape[-1] * x.element_size()))
+
+
+def owned(module: nn.Module, x: Tensor) -> Tensor:
+    """What a module gives for x, to be overwritten: a copy where a hook may have kept it."""
+    output: Tensor = module(x)
+    hooked = module._forward_hooks or nn.modules.module._global_forward_hooks
+    return output.clone() if hooked else output
 
 
 def causal_conv1d_silu(x: Tensor, weight: Tensor, history: Tensor | None, widths: Sequence[int]) -> list[Tensor]:
@@ -81,7 +88,7 @@ def half_rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """x [B, T, H, D] with its first channels rotated in halves, by cos and sin [B, T, rotated]; [B, H, T, D] in memory."""
     rotated = cos.shape[-1]
     cos, sin = cos[:, None], sin[:, None]
-    output = x.transpose(1, 2).contiguous()
+    output = x.transpose(1, 2).clone(memory_format=torch.contiguous_format)
     first, second = output[..., : rotated // 2], output[..., rotated // 2 : rotated]
     turned = first * cos[..., : rotated // 2] - second * sin[..., : rotated // 2]
     second.mul_(cos[..., rotated // 2 :]).addcmul_(first, sin[..., rotated // 2 :])

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from hajax.integrations import _delta_layers, _model_layers
+from hajax.integrations._layers import owned
 
 _GATED_DELTA = {
     "torch_chunk_gated_delta_rule": _delta_layers.gated_delta_rule,
@@ -33,11 +34,11 @@ Forward = Callable[..., Any]
 
 
 def _qwen3_5_project(module: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return module.in_proj_qkv(x), module.in_proj_z(x), module.in_proj_b(x), module.in_proj_a(x)
+    return module.in_proj_qkv(x), owned(module.in_proj_z, x), module.in_proj_b(x), module.in_proj_a(x)
 
 
 def _qwen3_next_project(module: Any, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    parts = module.fix_query_key_value_ordering(module.in_proj_qkvz(x), module.in_proj_ba(x))
+    parts = module.fix_query_key_value_ordering(owned(module.in_proj_qkvz, x), module.in_proj_ba(x))
     query, key, value, z, b, a = parts
     return torch.cat([y.flatten(2) for y in (query, key, value)], dim=-1), z, b, a
 
@@ -51,11 +52,11 @@ def _qwen3_next_net(original: Forward) -> Forward:
 
 
 def _kimi_net(original: Forward) -> Forward:
-    return _delta_layers.kimi_delta_net(original, lambda module, x: module.g_b_proj(module.g_a_proj(x)))
+    return _delta_layers.kimi_delta_net(original, lambda module, x: owned(module.g_b_proj, module.g_a_proj(x)))
 
 
 def _ling_net(original: Forward) -> Forward:
-    return _delta_layers.kimi_delta_net(original, lambda module, x: module.g_proj(x))
+    return _delta_layers.kimi_delta_net(original, lambda module, x: owned(module.g_proj, x))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """A plugin of vllm (entry point `vllm.general_plugins`): vllm-ascend's chunk path of gated delta nets on a 310P by hajax.
 
-vllm-ascend prefills on a 310P through a function of vllm_ascend._310p.ops.fla.chunk_gated_delta_rule: `chunk_gated_delta_rule_310`
-(newer, states [N, HV, V, K]) or `chunk_gated_delta_rule_pytorch` (older, [N, HV, K, V]). `register` replaces what it finds there,
+vllm-ascend prefills on a 310P through one function of vllm_ascend._310p.ops.fla.chunk_gated_delta_rule, `..._310`
+(newer, states [N, HV, V, K]) or `..._pytorch` (older, [N, HV, K, V]). `register` replaces what it finds there,
 and where it was imported from there already. Nothing happens without vllm-ascend or on another chip. The first call runs both and
 compares: where they differ, or hajax cannot serve a call, vllm-ascend's own function stays, and the log says why.
 
