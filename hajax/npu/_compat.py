@@ -44,3 +44,9 @@ def is_key(dtype: Any) -> bool:
 def key_name(dtype: Any) -> str:
     """The generator of a key dtype: "fry" for threefry2x32."""
     return str(dtype._impl.tag) if hasattr(dtype, "_impl") else str(dtype)
+
+
+def default_platform(params: dict[str, Any]) -> int:
+    """Which branch of jax.lax.platform_dependent is taken: the CPU's, as torch offers what XLA's CPU does, else the default."""
+    wanted = [index for index, names in enumerate(params["platforms"]) if names is not None and "cpu" in names]
+    return (wanted or [index for index, names in enumerate(params["platforms"]) if names is None])[0]

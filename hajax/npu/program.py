@@ -18,7 +18,7 @@ from hajax.npu.steps import Slot, Step
 
 _CALLS = {
     "jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "checkpoint",
-    "remat", "remat2", "custom_vmap_call",
+    "remat", "remat2", "custom_vmap_call", "composite",
 }  # fmt: skip
 _NEVER_FOLDED = {"scan", "while", "cond", "random_bits", "hajax_delta_rule"}
 _MOST_FOLDED = 1 << 18  # elements of a constant that a program may hold instead of making it
@@ -120,6 +120,13 @@ class _Flattener:
                 body = _compat.inner_jaxpr(equation.params)
                 return self.emit(body.jaxpr, body.consts, values)
             rule, label = found
+        if name == "platform_index":
+            return [constant(_compat.default_platform(equation.params), np.int32, self.device)]
+        if name == "cond" and not isinstance(values[0], Slot):  # known now: only that branch is planned
+            branches = equation.params["branches"]
+            known = _literal(values[0]) if is_literal(values[0]) else values[0]
+            body = branches[min(max(int(known), 0), len(branches) - 1)]
+            return self.emit(body.jaxpr, body.consts, values[1:])
         if rule is None:
             raise Unsupported(f"primitive {name}: there is no torch rule for it, in {_shortened(equation)}")
         for atom in (*equation.invars, *equation.outvars):

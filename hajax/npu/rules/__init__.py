@@ -1,6 +1,7 @@
 """One rule a primitive, a file a family."""
 
 from hajax.npu.rules import (  # noqa: F401 (each registers its rules)
+    bits,
     contraction,
     control,
     delta_rule,

@@ -26,7 +26,23 @@ def _while(equation: Any, context: Context) -> Any:
     tests, bodies = params["cond_nconsts"], params["body_nconsts"]
     carries = len(equation.invars) - tests - bodies
     test = context.plan(params["cond_jaxpr"])
-    body = context.plan(params["body_jaxpr"], range(bodies, bodies + carries))
+    batched = len(params["cond_jaxpr"].out_avals[0].shape)
+    body = context.plan(params["body_jaxpr"], () if batched else range(bodies, bodies + carries))
+
+    def loop_each(*operands: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Loops side by side: one that has ended keeps its carry until all have."""
+        test_constants, body_constants = operands[:tests], operands[tests : tests + bodies]
+        carry = operands[tests + bodies :]
+        while bool((going := test(*test_constants, *carry)[0]).any()):
+            moved = body(*body_constants, *carry)
+            carry = tuple(
+                torch.where(going.reshape((*going.shape, *([1] * (new.ndim - batched)))), new, old)
+                for new, old in zip(moved, carry, strict=True)
+            )
+        return _own(carry)
+
+    if batched:
+        return Operation(loop_each, syncs=True)
 
     def loop(*operands: torch.Tensor) -> tuple[torch.Tensor, ...]:
         test_constants, body_constants = operands[:tests], operands[tests : tests + bodies]
@@ -58,6 +74,15 @@ def _scan(equation: Any, context: Context) -> Any:
         return (*carry, *(torch.stack(column) for column in zip(*rows, strict=True)))
 
     return Operation(loop, syncs=bool(body.syncs))
+
+
+@rule("custom_linear_solve", fresh=True)
+def _linear_solve(equation: Any, context: Context) -> Any:
+    """The solution as its author computes it; how it is differentiated has been settled before."""
+    lengths, solve = equation.params["const_lengths"], context.plan(equation.params["jaxprs"].solve)
+    first, last = lengths.matvec + lengths.vecmat, sum(lengths)
+    constants = slice(first, first + lengths.solve)
+    return Operation(lambda *xs: solve(*xs[constants], *xs[last:]), syncs=bool(solve.syncs))
 
 
 def _own(carry: Sequence[torch.Tensor]) -> tuple[torch.Tensor, ...]:

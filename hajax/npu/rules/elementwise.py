@@ -1,10 +1,13 @@
 """Element by element, in the dtype of the operands. Integers that are held wider are wrapped."""
 
+import math
 import operator
 from typing import Any
 
 import torch
+from jax import lax
 
+from hajax.npu import _compat
 from hajax.npu.dtypes import wrap
 from hajax.npu.rules.registry import Context, Operation, dtype_of, name_of, refuse, rule
 
@@ -20,7 +23,6 @@ _UNARY = {
     "ceil": torch.ceil,
     "cos": torch.cos,
     "cosh": torch.cosh,
-    "digamma": torch.digamma,
     "erf": torch.erf,
     "erf_inv": torch.erfinv,
     "erfc": torch.erfc,
@@ -43,7 +45,7 @@ _UNARY = {
 _COMPARISONS = {"eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge}
 _ARITHMETIC = {"add": operator.add, "add_any": operator.add, "sub": operator.sub, "mul": operator.mul}
 _TENSORS = {"atan2": torch.atan2, "nextafter": torch.nextafter, "max": torch.maximum, "min": torch.minimum}
-_GAMMAS = {"igamma": torch.special.gammainc, "igammac": torch.special.gammaincc}
+_GAMMAS = {"igamma": torch.special.gammainc, "igammac": torch.special.gammaincc, "zeta": torch.special.zeta}
 
 
 def _constant_rule(function: Any) -> Any:
@@ -55,7 +57,7 @@ for _name, _function in _UNARY.items():
 for _name, _function in {**_TENSORS, **_GAMMAS}.items():
     rule(_name, fresh=True)(_constant_rule(_function))
 for _name, _function in _COMPARISONS.items():
-    rule(_name, fresh=True, scalars=True)(_constant_rule(_function))
+    rule(_name, fresh=True, scalars=True, complex=_name in ("eq", "ne"))(_constant_rule(_function))
 
 
 def wrapped(function: Any, equation: Any) -> Any:
@@ -104,7 +106,12 @@ def _cbrt(equation: Any, context: Context) -> Any:
     return lambda x: torch.copysign(torch.pow(torch.abs(x), 1 / 3), x)
 
 
-@rule("stop_gradient", "copy", "copy_p", "reduce_barrier", complex=True, keys=True)
+@rule("digamma", fresh=True)
+def _digamma(equation: Any, context: Context) -> Any:
+    return lambda x: torch.where(x == 0, math.nan, torch.digamma(x))  # a pole to XLA, a limit to torch
+
+
+@rule("name", "copy", "copy_p", "device_put", "sharding_constraint", "stop_gradient", complex=True, keys=True)
 def _same(equation: Any, context: Context) -> Any:
     return Operation(lambda x: x, view=True, identity=True)
 
@@ -119,6 +126,16 @@ def _pow(equation: Any, context: Context) -> Any:
     if not name_of(equation.outvars[0]).startswith(("float", "bfloat")):
         raise refuse(equation, "an integer base")
     return torch.pow
+
+
+@rule("polygamma", fresh=True)
+def _polygamma(equation: Any, context: Context) -> Any:
+    def derivative(order: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        sign = torch.where(torch.fmod(order, 2) == 0, -1.0, 1.0).to(x.dtype)
+        found = sign * torch.exp(torch.lgamma(order + 1)) * torch.special.zeta(order + 1, x)
+        return torch.where(order == 0, torch.digamma(x), found)
+
+    return derivative
 
 
 @rule("integer_pow", fresh=True)
@@ -145,7 +162,7 @@ def _integer_pow(equation: Any, context: Context) -> Any:
 
 @rule("round", fresh=True)
 def _round(equation: Any, context: Context) -> Any:
-    if "EVEN" in str(equation.params["rounding_method"]):
+    if equation.params["rounding_method"] == lax.RoundingMethod.TO_NEAREST_EVEN:
         return torch.round
 
     def away(x: torch.Tensor) -> torch.Tensor:
@@ -155,12 +172,14 @@ def _round(equation: Any, context: Context) -> Any:
     return away
 
 
-@rule("select_n", fresh=True, complex=True)
+@rule("select_n", fresh=True, complex=True, keys=True)
 def _select(equation: Any, context: Context) -> Any:
+    keys = _compat.is_key(equation.outvars[0].aval.dtype)
     if len(equation.invars) == 3 and name_of(equation.invars[0]) == "bool":
-        return lambda chosen, no, yes: torch.where(chosen, yes, no)
+        return lambda chosen, no, yes: torch.where(chosen[..., None] if keys else chosen, yes, no)
 
     def pick(which: torch.Tensor, *cases: torch.Tensor) -> torch.Tensor:
+        which = which[..., None] if keys else which
         result = cases[0].clone()
         for number, case in enumerate(cases[1:], 1):
             result = torch.where(which == number, case, result)
@@ -172,18 +191,6 @@ def _select(equation: Any, context: Context) -> Any:
 @rule("clamp", fresh=True)
 def _clamp(equation: Any, context: Context) -> Any:
     return lambda low, x, high: torch.minimum(torch.maximum(x, low), high)
-
-
-@rule("reduce_precision", fresh=True)
-def _reduce_precision(equation: Any, context: Context) -> Any:
-    bits = (equation.params["exponent_bits"], equation.params["mantissa_bits"])
-    own = {"float32": (8, 23), "bfloat16": (8, 7), "float16": (5, 10), "float64": (11, 52)}[name_of(equation.invars[0])]
-    kinds = {(8, 7): torch.bfloat16, (5, 10): torch.float16, (8, 23): torch.float32}
-    if bits == own:
-        return lambda x: x.clone()
-    if bits not in kinds or bits[0] > own[0] or bits[1] > own[1]:
-        raise refuse(equation, f"{bits[0]} exponent and {bits[1]} mantissa bits")
-    return lambda x: x.to(kinds[bits]).to(x.dtype)
 
 
 @rule("real", complex=True)

@@ -63,10 +63,10 @@ def flat(found: tuple[torch.Tensor, ...], shape: torch.Size) -> torch.Tensor:
     result: Any = 0
     for axis, size in enumerate(shape):
         if axis < len(found):
-            index = found[axis].reshape(*found[axis].shape, *([1] * len(rest)))
+            index = found[axis].reshape((*found[axis].shape, *([1] * len(rest))))
         else:
             place = rank + axis - len(found)
-            index = torch.arange(size, device=found[0].device).reshape(*([1] * place), size, *([1] * (len(shape) - axis - 1)))
+            index = torch.arange(size, device=found[0].device).reshape((*([1] * place), size, *([1] * (len(shape) - axis - 1))))
         result = result * size + index
     return result
 
@@ -108,12 +108,12 @@ def _map(
         found = []
         for axis, index in constant.items():
             if axis in named:
-                index = index + held[..., named.index(axis)].reshape(*batch, *tail)
-            found.append(index.expand(*batch, *([-1] * windows)) if axis in named else index)
+                index = index + held[..., named.index(axis)].reshape((*batch, *tail))
+            found.append(index.expand((*batch, *([-1] * windows))) if axis in named else index)
         if not masked:
             return tuple(found), held
         inside = ((wide >= 0) & (wide <= room)).all(-1)
-        return tuple(found), inside.reshape(*batch, *([1] * (rank - leading)))
+        return tuple(found), inside.reshape((*batch, *([1] * (rank - leading))))
 
     return locate
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from hajax.npu import _compat
 from hajax.npu.dtypes import wrap
 from hajax.npu.rules import index_maps
 from hajax.npu.rules.registry import Context, Operation, dtype_of, is_literal, name_of, refuse, rule, shape_of
@@ -26,11 +27,12 @@ def _dynamic_slice(equation: Any, context: Context) -> Any:
     return take
 
 
-@rule("dynamic_update_slice", fresh=True, complex=True)
+@rule("dynamic_update_slice", fresh=True, complex=True, keys=True)
 def _dynamic_update_slice(equation: Any, context: Context) -> Any:
     whole, sizes = equation.invars[0].aval.shape, equation.invars[1].aval.shape
     fixed, moving = _axes(equation.invars[2:], whole, sizes)
     steps = {axis: torch.arange(sizes[axis], device=context.device) for axis in moving}
+    still = {axis: torch.arange(size, device=context.device) for axis, size in enumerate(sizes) if axis not in moving}
     rank = len(whole)
 
     def write(x: torch.Tensor, update: torch.Tensor, *starts: torch.Tensor) -> torch.Tensor:
@@ -43,11 +45,7 @@ def _dynamic_update_slice(equation: Any, context: Context) -> Any:
         elif len(moving) == 1:
             place.index_copy_(moving[0], where[moving[0]], update)
         else:
-            index = tuple(
-                where[axis].reshape(_along(axis, rank)) if axis in where
-                else torch.arange(sizes[axis], device=x.device).reshape(_along(axis, rank))
-                for axis in range(rank)
-            )  # fmt: skip
+            index = tuple((where[axis] if axis in where else still[axis]).reshape(_along(axis, rank)) for axis in range(rank))
             place.index_put_(index, update)
         return x
 
@@ -80,19 +78,22 @@ def _along(axis: int, rank: int) -> list[int]:
     return [-1 if other == axis else 1 for other in range(rank)]
 
 
-@rule("gather", fresh=True)
+@rule("gather", fresh=True, complex=True, keys=True)
 def _gather(equation: Any, context: Context) -> Any:
     mode = _mode(equation)
     there = index_maps.of_gather(equation, context.device)
     order = there.result_order
     kind = dtype_of(equation.outvars[0])
     fill = _fill(equation) if mode == "fill" else None
+    words = _compat.is_key(equation.outvars[0].aval.dtype)  # a last axis that no index is for
+    if words:
+        order = None if order is None else (*order, len(order))
 
     def take(x: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
         found, inside = there.locate(indices, masked=fill is not None)
-        result = x[found]
+        result = x[found] if found else x.clone()
         if fill is not None:
-            result = torch.where(inside, result, fill).to(kind)
+            result = torch.where(inside[..., None] if words else inside, result, fill).to(kind)
         return result if order is None else result.permute(order).contiguous()
 
     return take
@@ -101,9 +102,11 @@ def _gather(equation: Any, context: Context) -> Any:
 def _fill(equation: Any) -> Any:
     """What FILL gives where an index is out of bounds: NaN, the least integer, the largest unsigned one, True."""
     given, name = equation.params["fill_value"], name_of(equation.outvars[0])
+    if _compat.is_key(equation.outvars[0].aval.dtype):
+        return 0xFFFFFFFF if given is None else given
     if given is not None:
         return given
-    if name.startswith(("float", "bfloat")):
+    if name.startswith(("float", "bfloat", "complex")):
         return math.nan
     if name.startswith("uint"):
         return (1 << int(name[4:])) - 1
@@ -118,15 +121,19 @@ def _mode(equation: Any) -> str:
     return found
 
 
-@rule("scatter", "scatter-add", "scatter_add", "scatter-mul", "scatter_mul", "scatter-max", "scatter_max", "scatter-min",
+@rule("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter_mul", "scatter-max", "scatter_max", "scatter-min",
       "scatter_min", fresh=True)  # fmt: skip
 def _scatter(equation: Any, context: Context) -> Any:
     how = equation.primitive.name.replace("_", "-").removeprefix("scatter").removeprefix("-")
+    update = equation.params["update_jaxpr"]
+    if not how and update is not None and update.eqns:  # x.at[i].apply
+        raise refuse(equation, "a function of its own")
     there = index_maps.of_scatter(equation, context.device)
     drop, name = _mode(equation) == "fill", name_of(equation.invars[0])
     size, order = math.prod(shape_of(equation.invars[0])), there.result_order
     if name == "bool" and how:
         raise refuse(equation, "booleans")
+    neutral = _neutral(how, dtype_of(equation.invars[0]))
 
     def write(x: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
         if size == 0 or updates.numel() == 0:
@@ -137,11 +144,15 @@ def _scatter(equation: Any, context: Context) -> Any:
             found, values = (found, values) if not drop else _dropped(x, found, values, inside)
             return x.index_put_(found, values)
         if drop:
-            values = torch.where(inside, values, _neutral(how, values))
-        if how == "add":
+            values = torch.where(inside, values, neutral)
+        if how == "sub":
+            values = -values
+        if how in ("add", "sub"):
             return _wrapped(x.index_put_(found, values, accumulate=True), name)
         flat = index_maps.flat(found, x.shape)
-        return _wrapped(_reduced(x, flat, values, how), name)
+        if x.is_contiguous():
+            return _wrapped(_reduced(x, flat, values, how), name)
+        return _wrapped(x.copy_(_reduced(x.contiguous(), flat, values, how)), name)
 
     def copy_and_write(x: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
         return write(x.clone(memory_format=torch.contiguous_format), indices, updates)
@@ -158,7 +169,7 @@ def _dropped(x: torch.Tensor, found: Any, values: torch.Tensor, inside: torch.Te
     shape = torch.broadcast_shapes(*(index.shape for index in found))
     rows = inside.reshape(inside.shape[: len(shape)]).expand(shape).reshape(-1)
     flat = [index.expand(shape).reshape(-1) for index in found]
-    values = values.expand(*shape, *values.shape[len(shape) :]).reshape(rows.numel(), *values.shape[len(shape) :])
+    values = values.expand((*shape, *values.shape[len(shape) :])).reshape((rows.numel(), *values.shape[len(shape) :]))
     first = rows.to(torch.uint8).argmax(0, keepdim=True)
     flat = [torch.where(rows, index, index.index_select(0, first)) for index in flat]
     there = x[tuple(index.index_select(0, first) for index in flat)]
@@ -167,13 +178,13 @@ def _dropped(x: torch.Tensor, found: Any, values: torch.Tensor, inside: torch.Te
     return tuple(flat), torch.where(rows.reshape(-1, *tail), values, instead)
 
 
-def _neutral(how: str, like: torch.Tensor) -> torch.Tensor:
-    if how in ("add", "mul"):
-        return torch.tensor(0 if how == "add" else 1, dtype=like.dtype, device=like.device)
-    limits = torch.finfo(like.dtype) if like.is_floating_point() else torch.iinfo(like.dtype)
-    least = -math.inf if like.is_floating_point() else limits.min
-    most = math.inf if like.is_floating_point() else limits.max
-    return torch.tensor(least if how == "max" else most, dtype=like.dtype, device=like.device)
+def _neutral(how: str, kind: torch.dtype) -> Any:
+    """What changes nothing when it is added, multiplied, or taken as an extreme."""
+    if how not in ("max", "min"):
+        return 1 if how == "mul" else 0
+    if kind.is_floating_point:
+        return -math.inf if how == "max" else math.inf
+    return torch.iinfo(kind).min if how == "max" else torch.iinfo(kind).max
 
 
 def _reduced(x: torch.Tensor, flat: torch.Tensor, values: torch.Tensor, how: str) -> torch.Tensor:

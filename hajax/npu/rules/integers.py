@@ -26,23 +26,40 @@ def _bits(name: str) -> int:
 def _div(equation: Any, context: Context) -> Any:
     if not _is_whole(equation.outvars[0]):
         return torch.div
+    name = name_of(equation.outvars[0])
+    signed = not name.startswith("uint")
 
     def divide(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        quotient = torch.div(x, _nonzero(y), rounding_mode="trunc")
-        return wrap(torch.where(y == 0, -1, quotient).to(x.dtype), name_of(equation.outvars[0]))
+        quotient = torch.div(x, _harmless(y), rounding_mode="trunc")
+        if signed:
+            quotient = torch.where(y == -1, -x, quotient)
+        return wrap(torch.where(y == 0, -1, quotient).to(x.dtype), name)
 
     return divide
 
 
 @rule("rem", fresh=True)
 def _rem(equation: Any, context: Context) -> Any:
+    name = name_of(equation.outvars[0])
     if not _is_whole(equation.outvars[0]):
-        return torch.fmod
-    return lambda x, y: torch.where(y == 0, x, torch.fmod(x, _nonzero(y)))
+        steps = _REMAINDER_STEPS.get(name, ())
+
+        def remainder(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            for step in steps:
+                x = torch.fmod(x, y * step)
+            return torch.fmod(x, y)
+
+        return remainder
+    return lambda x, y: torch.where(y == 0, x, torch.fmod(x, _harmless(y)))
 
 
-def _nonzero(x: torch.Tensor) -> torch.Tensor:
-    return torch.where(x == 0, torch.ones_like(x), x)
+# torch's vectors give NaN where the quotient is too large; multiples of the divisor leave the remainder what it is.
+_REMAINDER_STEPS = {"float32": (2.0**126, 2.0**63), "bfloat16": (2.0**126, 2.0**63), "float64": (2.0**1022, 2.0**511)}
+
+
+def _harmless(x: torch.Tensor) -> torch.Tensor:
+    """Divisors with 1 for 0 and -1: the least integer divided by -1 stops the processor."""
+    return torch.where((x == 0) | (x == -1), torch.ones_like(x), x) if x.dtype != torch.uint8 else torch.where(x == 0, 1, x)
 
 
 @rule("and", fresh=True, scalars=True)
@@ -75,9 +92,15 @@ def _shift_left(equation: Any, context: Context) -> Any:
 def _shift_right_arithmetic(equation: Any, context: Context) -> Any:
     name = name_of(equation.invars[0])
     bits = _bits(name)
-    if name in _WORDS or name == "uint8":
-        raise refuse(equation, f"an arithmetic shift of {name}")
-    return lambda x, n: x >> torch.where(_inside(n, bits), n, bits - 1)
+    own = {**_WORDS, "uint8": torch.int8}.get(name)  # unsigned ones shift as if they had a sign
+
+    def shift(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        places = torch.where(_inside(n, bits), n, bits - 1)
+        if own is None:
+            return x >> places
+        return wrap((x.to(own) >> places.to(own)).to(x.dtype), name)
+
+    return shift
 
 
 @rule("shift_right_logical", fresh=True)
@@ -85,7 +108,13 @@ def _shift_right_logical(equation: Any, context: Context) -> Any:
     name = name_of(equation.invars[0])
     bits = _bits(name)
     if bits == 64:
-        raise refuse(equation, f"a logical shift of {name}")
+
+        def shift_wide(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+            places = _held_back(n, bits)
+            kept = torch.bitwise_not(torch.full_like(x, -1) << (bits - places).clamp(max=bits - 1))
+            return torch.where(_inside(n, bits), torch.where(n == 0, x, (x >> places) & kept), 0)
+
+        return shift_wide
     mask = (1 << bits) - 1
 
     def shift(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
@@ -117,11 +146,11 @@ def _population_count(equation: Any, context: Context) -> Any:
 @rule("clz", fresh=True)
 def _clz(equation: Any, context: Context) -> Any:
     bits = _bits(name_of(equation.invars[0]))
-    if bits == 64:
-        raise refuse(equation, "64-bit integers")
 
     def leading_zeros(x: torch.Tensor) -> torch.Tensor:
-        wide = x.to(torch.int64) & ((1 << bits) - 1)
+        wide = x.to(torch.int64) if bits == 64 else x.to(torch.int64) & ((1 << bits) - 1)
+        if bits == 64:
+            return sum((((wide >> i) == 0) & (wide >= 0) for i in range(bits)), torch.zeros_like(wide))
         return sum(((wide >> i) == 0 for i in range(bits)), torch.zeros_like(wide)).to(x.dtype)
 
     return leading_zeros
@@ -131,6 +160,8 @@ def _clz(equation: Any, context: Context) -> Any:
 def _convert(equation: Any, context: Context) -> Any:
     before, after = name_of(equation.invars[0]), name_of(equation.outvars[0])
     kind = HELD[after]
+    if before.startswith("complex") and after == "bool":
+        raise refuse(equation, f"{before} as {after}")
     if before.startswith("complex") and not after.startswith("complex"):
         return Operation(lambda x: torch.real(x).to(kind), fresh=False)
     if before.startswith(("float", "bfloat")) and after.startswith(_WHOLE):
@@ -157,20 +188,6 @@ def _saturating(name: str, kind: torch.dtype) -> Any:
         return torch.where(wide >= top, limits.max, whole).to(kind) if below < top else whole
 
     return convert
-
-
-@rule("bitcast_convert_type")
-def _bitcast(equation: Any, context: Context) -> Any:
-    before, after = name_of(equation.invars[0]), name_of(equation.outvars[0])
-    if "bool" in (before, after) or _bits(before) != _bits(after):
-        raise refuse(equation, f"{before} as {after}")
-
-    def cast(x: torch.Tensor) -> torch.Tensor:
-        plain = x.to(_WORDS[before]) if before in _WORDS else x
-        seen = plain.view(_WORDS.get(after, HELD[after]))
-        return wrap(seen.to(HELD[after]), after) if after in _WORDS else seen
-
-    return Operation(cast, fresh=before in _WORDS or after in _WORDS, view=True)
 
 
 @rule("mulhi", fresh=True)

@@ -1,5 +1,6 @@
 """Random bits: threefry2x32 in its partitionable form, the same words as JAX's. Salmon et al., "Parallel random numbers" (2011)."""
 
+import functools
 import math
 from typing import Any
 
@@ -36,7 +37,7 @@ def _counted(key: torch.Tensor, shape: tuple[int, ...], device: torch.device) ->
     """Two words for each of `shape` and each key [..., 2], shapes [..., *shape]."""
     places = torch.arange(math.prod(shape), device=device)
     words = threefry((key[..., 0, None], key[..., 1, None]), (torch.zeros_like(places), places))
-    first, second = (word.reshape(*key.shape[:-1], *shape) for word in words)
+    first, second = (word.reshape((*key.shape[:-1], *shape)) for word in words)
     return first, second
 
 
@@ -53,6 +54,14 @@ def _bits(equation: Any, context: Context) -> Any:
         return ((first ^ second) & ((1 << width) - 1)).to(kind)
 
     return draw
+
+
+@rule("random_gamma", fresh=True, keys=True)
+def _gamma(equation: Any, context: Context) -> Any:
+    """As JAX computes it, by rejection: a loop that waits for the device."""
+    avals = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars]
+    draw = context.plan(jax.make_jaxpr(functools.partial(equation.primitive.impl, **equation.params))(*avals))
+    return Operation(lambda *xs: draw(*xs)[0], syncs=bool(draw.syncs))
 
 
 @rule("random_split", fresh=True, keys=True)

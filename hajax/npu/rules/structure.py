@@ -28,7 +28,10 @@ def _broadcast(equation: Any, context: Context) -> Any:
 
 @rule("reshape", "squeeze", "expand_dims", complex=True, keys=True)
 def _reshape(equation: Any, context: Context) -> Any:
-    shape = shape_of(equation.outvars[0])
+    shape, turned = shape_of(equation.outvars[0]), equation.params.get("dimensions")
+    if equation.primitive.name == "reshape" and turned is not None:
+        order = _with_words(equation, turned)
+        return Operation(lambda x: x.permute(order).reshape(shape), view=True)
     return Operation(lambda x: x.reshape(shape), view=True, reshape=True, identity=shape == shape_of(equation.invars[0]))
 
 
@@ -126,6 +129,12 @@ def _window(low: int, high: int, inner: int, size: int) -> tuple[tuple[int, int,
         return (0, 0, 1), (0, 0)
     start = low + kept[0] * step
     return (start, low + kept[-1] * step + 1, step), (kept[0], kept[-1] + 1)
+
+
+@rule("empty", "empty2", fresh=True)
+def _empty(equation: Any, context: Context) -> Any:
+    shape, kind = shape_of(equation.outvars[0]), dtype_of(equation.outvars[0])
+    return lambda: torch.zeros(shape, dtype=kind, device=context.device)
 
 
 @rule("iota", fresh=True)
