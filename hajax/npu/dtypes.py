@@ -123,7 +123,7 @@ def changes_on_leaving(dtype: Any) -> bool:
 
 def jax_dtype(kind: torch.dtype) -> np.dtype[Any]:
     """The JAX dtype of a caller's tensor; 64-bit types are 32-bit ones unless jax_enable_x64 is set. Raises Unsupported."""
-    return _jax_dtype(kind, jax.config.jax_enable_x64)
+    return _jax_dtype(kind, _compat.wide_types())
 
 
 @functools.cache

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import torch
 
-from hajax.npu import capture, dtypes, program
+from hajax.npu import _compat, capture, dtypes, program
 from hajax.npu.program import Program
 from hajax.ops import _observers
 from hajax.plans import Plan
@@ -146,7 +146,7 @@ class Executed:
         dynamic = tuple(x for i, x in enumerate(args) if i not in places)
         leaves, tree = jax.tree.flatten((dynamic, {k: v for k, v in kwargs.items() if k not in self._static_names}))
         with self._context() as chosen:
-            key = (statics, named, tree, tuple(map(_signature, leaves)), chosen, jax.config.jax_enable_x64)
+            key = (statics, named, tree, tuple(map(_signature, leaves)), chosen, _compat.wide_types())
             if key not in self._planned:
                 self._planned[key] = self._plan(args, kwargs, places)
         return self._planned[key], leaves

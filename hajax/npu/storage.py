@@ -99,20 +99,18 @@ def assign(calls: Sequence[Call], inputs: Sequence[int], outputs: Sequence[Any],
         steps.append(Step(call.name, function, call.operands, results, call.many, frees, operation.syncs, call.about))
 
     count = max((*inputs, *(n for call in calls for n in call.results)), default=-1) + 1
-    final: list[Any] = []
-    taken: set[int] = set()
-    for value in outputs:
-        mine = held[value.number] if isinstance(value, Slot) else None
-        own = mine is not None and mine.plain and mine.roots <= owned and not mine.roots & taken
-        own = own and sum(1 for other in outputs if isinstance(other, Slot) and held[other.number].roots & mine.roots) == 1
-        if own:
-            taken |= mine.roots
-            function = _contiguous
+    made = {number for call in calls if call.fresh for number in call.results}
+    sharing = [held[value.number].roots if isinstance(value, Slot) else frozenset[int]() for value in outputs]
+    final: list[Slot] = []
+    for value, roots in zip(outputs, sharing, strict=True):
+        mine = isinstance(value, Slot) and held[value.number].plain and roots <= owned
+        if mine and sum(bool(roots & others) for others in sharing) == 1:
+            if value.number in made:  # row-major, or as torch likes it
+                final.append(value)
+                continue
+            function: Any = _contiguous
         else:
             function = _copy
-        if function is _contiguous and value.number in (n for call in calls if call.fresh for n in call.results):
-            final.append(value)  # just made, row-major or as torch likes it
-            continue
         steps.append(Step(function.__name__.strip("_"), function, (value,), (count,), False, (), False, "an output"))
         final.append(Slot(count))
         count += 1

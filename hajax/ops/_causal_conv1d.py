@@ -1,5 +1,6 @@
 """Depthwise causal convolution with the state that lets a sequence go on: the short convolution of delta-rule layers."""
 
+import functools
 from typing import Any
 
 import jax
@@ -101,7 +102,8 @@ def _convolved(
     windows: list[jax.Array], final: jax.Array, x: jax.Array, weight: jax.Array, bias: jax.Array | None, activation: str | None
 ) -> tuple[jax.Array, jax.Array]:
     """The output from the inputs under each tap, and the state that goes with it."""
-    y = sum(weight[None, None, :, j].astype(jnp.float32) * window.astype(jnp.float32) for j, window in enumerate(windows))
+    terms = [weight[None, None, :, j].astype(jnp.float32) * window.astype(jnp.float32) for j, window in enumerate(windows)]
+    y = functools.reduce(jnp.add, terms)
     if bias is not None:
         y = y + bias[None, None].astype(jnp.float32)
     if activation == "silu":

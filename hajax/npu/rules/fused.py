@@ -11,17 +11,15 @@ from hajax.ops import _named
 _MOST_COPIED = 1 << 22  # numbers
 
 # name -> (torch function of the tensors and the options, the same in place of operand 0 where there is one)
+_FUNCTIONS = (
+    calls.causal_attention, calls.cached_attention, calls.causal_conv1d, calls.causal_conv1d_padded, calls.experts,
+    calls.gated_rms_norm, calls.l2norm, calls.log_decay_per_channel, calls.log_decay_per_head, calls.plain_rms_norm,
+    calls.rms_norm, calls.rotate, calls.rotate_interleaved, calls.route, calls.sigmoid_gated_rms_norm, calls.silu_gate,
+)  # fmt: skip
 FUSED: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None]] = {
-    **{
-        name: (getattr(calls, name), None)
-        for name in (
-            "causal_attention", "cached_attention", "causal_conv1d", "causal_conv1d_padded", "experts", "gated_rms_norm",
-            "l2norm", "log_decay_per_channel", "log_decay_per_head", "plain_rms_norm", "rms_norm", "rotate", "rotate_interleaved", "route",
-            "sigmoid_gated_rms_norm", "silu_gate",
-        )
-    },
+    **{function.__name__: (function, None) for function in _FUNCTIONS},
     "cache_put": (calls.cache_put, calls.cache_put_in_place),
-}  # fmt: skip
+}
 
 
 def find(equation: Any) -> tuple[Rule, str] | None:
