@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import importlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 
@@ -64,8 +64,8 @@ class _Family:
     """What is replaced in a model's module: functions by name, and the forward of classes by name."""
 
     module: str
-    functions: dict[str, Callable[[Any], Any]]
-    classes: dict[str, Callable[[Any], Any]]
+    functions: Mapping[str, Callable[[Any], Any]]
+    classes: Mapping[str, Callable[[Any], Any]]
 
 
 _MLP, _CENTRED, _PLAIN = _model_layers.mlp, _model_layers.centred_norm, _model_layers.plain_norm

@@ -165,8 +165,9 @@ def _backward_by_recomputing(grad_output: Tensor, grad_state: Tensor, *args: Any
     include, exclude = torch._C._dispatch_tls_local_include_set(), torch._C._dispatch_tls_local_exclude_set()
     with torch._C._ForceDispatchKeyGuard(include, exclude - keys), torch.enable_grad():
         leaves = [x.detach().requires_grad_() for x in operands[:6]]
+        query, key, value, log_decay, beta, state = leaves
         results = delta_rule_reference.delta_rule(
-            *leaves, operands[6],
+            query, key, value, log_decay, beta, state, operands[6],
             mechanism=MECHANISMS[mechanism], scale=scale, l2norm_eps=None if eps < 0 else eps, output_dtype=DTYPES[output_dtype],
         )  # fmt: skip
         grads = torch.autograd.grad(results, leaves, (grad_output, grad_state), allow_unused=True)
