@@ -84,8 +84,6 @@ def causal_conv1d(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _separate_conv1d(x: Tensor, weight: Tensor, bias: Tensor | None, activation: str | None, seq_idx: Tensor) -> Tensor:
     """As above over packed sequences: seq_idx [B, T] names each token's, and none sees another's."""
-    if activation not in (None, "silu", "swish"):
-        raise NotImplementedError(f"activation: expected 'silu' with seq_idx, got {activation!r}")
     taps, tokens = weight.shape[-1], x.shape[-1]
     total = x.to(weight.dtype) * weight[:, -1:]
     for back in range(1, min(taps, tokens)):
@@ -94,7 +92,11 @@ def _separate_conv1d(x: Tensor, weight: Tensor, bias: Tensor | None, activation:
         total = total + F.pad(shifted, (back, 0))
     if bias is not None:
         total = total + bias[:, None]
-    return (total if activation is None else F.silu(total)).to(x.dtype)
+    if activation is not None:
+        from transformers.activations import ACT2FN
+
+        total = ACT2FN[activation](total)
+    return total.to(x.dtype)
 
 
 def _recording(*tensors: Tensor) -> bool:
