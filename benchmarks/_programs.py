@@ -1,7 +1,7 @@
 """The battery: JAX programs that an executor must get right or refuse by name. `check` says which of the two it did, or neither."""
 
 import importlib.metadata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -20,14 +20,14 @@ PROGRAMS: tuple[Program, ...] = tuple(
 Run = Callable[[Callable[..., Any], tuple[Any, ...]], Any]
 
 
-def check(program: Program, run: Run) -> tuple[str, float, str]:
-    """Status (right, refused or wrong), largest distance from XLA's floats, and what is to be said of it.
+def check(program: Program, run: Run, options: Mapping[str, Any] | None = None) -> tuple[str, float, str]:
+    """Status (right, refused or wrong), largest distance from XLA's floats, and what is to be said of it. options: of its compiler.
 
     `run(function, arguments)` gives results as torch tensors, numpy or JAX arrays. It refuses by raising `Unsupported`.
     """
     with jax.numpy_rank_promotion("allow"), _x64(program.x64):
         arguments = program.arguments(np.random.default_rng(SEED))
-        wanted = jax.jit(program.function)(*arguments)
+        wanted = jax.jit(program.function).lower(*arguments).compile(dict(options or {}))(*arguments)
         try:
             found = run(program.function, arguments)
         except NotImplementedError as error:

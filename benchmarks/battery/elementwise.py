@@ -140,8 +140,8 @@ _UNARY_WHOLE: dict[str, Any] = {
 }
 
 
-def _whole(function: Any) -> Any:
-    """All dtypes in one program, arguments in pairs."""
+def _pairs(function: Any) -> Any:
+    """The function of arguments two by two, a pair for each dtype."""
     return lambda *xs: [function(x, y) for x, y in zip(xs[::2], xs[1::2], strict=True)]
 
 
@@ -153,7 +153,7 @@ def _to_whole(x: Any) -> Any:
     return [x.astype(kind) for kind in INTEGERS]
 
 
-def _between_wholes(*xs: Any) -> Any:
+def _between(*xs: Any) -> Any:
     return [x.astype(kind) for x in xs for kind in INTEGERS]
 
 
@@ -171,11 +171,10 @@ _COMPLEX = np.array([1 + 2j, -0.5 + 0.25j, 3 - 4j, 2 + 0j, -1j, -3 - 0.5j], np.c
 PROGRAMS = [
     *(Program(name, _each(f), arguments, **{"ulps": 8, **more}) for name, (f, arguments, more) in _UNARY.items()),
     *(
-        Program(f"{name} {kind}", f, fixed(*all_pairs(special(kind))), **{"ulps": 8, **more})
+        Program(name, _pairs(f), fixed(*(side for kind in FLOATS for side in all_pairs(special(kind)))), **{"ulps": 8, **more})
         for name, (f, more) in _PAIRS_FLOAT.items()
-        for kind in FLOATS
     ),
-    *(Program(f"whole {name}", _whole(f), _whole_pairs(kinds)) for name, (f, kinds) in _PAIRS_WHOLE.items()),
+    *(Program(f"whole {name}", _pairs(f), _whole_pairs(kinds)) for name, (f, kinds) in _PAIRS_WHOLE.items()),
     *(Program(f"whole {name}", _each(f), fixed(*map(whole_edges, INTEGERS))) for name, f in _UNARY_WHOLE.items()),
     Program(
         "gcd lcm", lambda x, y: (jnp.gcd(x, y), jnp.lcm(x, y)), fixed(*all_pairs(whole_edges(np.int32)[1:]))
@@ -202,7 +201,7 @@ PROGRAMS = [
         "float_power", lambda x, n: jnp.float_power(x, n), fixed(array([0.5, 2, 3], F32), np.array([2, -1, 0], np.int32)), ulps=8
     ),
     *over(FLOATS, "to whole", _to_whole, lambda kind: fixed(np.concatenate([special(kind), array(_SPREAD, kind)]))),
-    Program("whole to whole", _between_wholes, fixed(*map(whole_edges, INTEGERS))),
+    Program("whole to whole", _between, fixed(*map(whole_edges, INTEGERS))),
     Program("between floats", _each(lambda x: [x.astype(kind) for kind in FLOATS]), _specials(1e-7, 70000.0), ulps=0),
     Program("bool to numbers", lambda x: [x.astype(kind) for kind in (*INTEGERS, *FLOATS)], fixed(np.array([True, False]))),
     Program(

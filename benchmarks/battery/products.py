@@ -271,7 +271,7 @@ PROGRAMS = [
         "lu", lambda a: (lax.linalg.lu(a), jax.scipy.linalg.lu(a[0])), normal(F32, 2, 5, 5), ulps=rounding(25) * 4, floor=None
     ),
     Program("lu of the tall", lambda a: lax.linalg.lu(a), normal(F32, 2, 6, 3), ulps=rounding(25) * 4, floor=None),
-    Program("qr", _factors, normal(F32, 2, 6, 4), ulps=rounding(25) * 4, floor=None, refuses="geqrf"),
+    Program("qr", _factors, normal(F32, 2, 6, 4), ulps=rounding(25) * 4, floor=None),
     Program("svd", _singular, normal(F32, 2, 6, 4), ulps=rounding(25) * 8, floor=None),
     Program("eigh", _spectrum, _definite, ulps=rounding(25) * 8, floor=None),
     Program("eig", lambda a: jnp.linalg.eigvals(a), _definite, refuses="eig"),

@@ -104,7 +104,6 @@ PROGRAMS = [
         _key,
         ulps=32,
         floor=1.0,
-        refuses="geqrf",
     ),
     Program("another generator", lambda: random.bits(random.key(1, impl="rbg"), (3,)), lambda rng: (), refuses="random"),
     Program("bits of 64", lambda k: random.bits(k, (3,), jnp.uint64), _key, x64=True, refuses="dtype"),

@@ -1,6 +1,7 @@
 """Where the parameters of equations differ between the supported JAX versions, and nothing else."""
 
 import dataclasses
+import math
 from typing import Any
 
 import jax
@@ -50,3 +51,33 @@ def default_platform(params: dict[str, Any]) -> int:
     """Which branch of jax.lax.platform_dependent is taken: the CPU's, as torch offers what XLA's CPU does, else the default."""
     wanted = [index for index, names in enumerate(params["platforms"]) if names is not None and "cpu" in names]
     return (wanted or [index for index, names in enumerate(params["platforms"]) if names is None])[0]
+
+
+def _flag(name: str) -> bool:
+    return bool(getattr(jax.config, name))
+
+
+def wide_types() -> bool:
+    """Whether 64-bit types are kept."""
+    return _flag("jax_enable_x64")
+
+
+def partitionable_threefry() -> bool:
+    return _flag("jax_threefry_partitionable")
+
+
+def expanded(equation: Any) -> Any:
+    """The closed jaxpr of an equation whose primitive is an object that knows what it consists of (from jax 0.11 on), or None."""
+    primitive = equation.params.get("_prim")
+    if primitive is None or not hasattr(primitive, "expand"):
+        return None
+
+    def expand(*flat: Any) -> Any:
+        return jax.tree.leaves(primitive.expand(*primitive.in_tree.unflatten(flat)))
+
+    return jax.make_jaxpr(expand)(*(jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype) for v in equation.invars))
+
+
+def digamma_pole() -> float:
+    """What digamma is at 0: NaN, from jax 0.11 on the limit from above."""
+    return -math.inf if jax.__version_info__ >= (0, 11) else math.nan

@@ -120,6 +120,9 @@ class _Flattener:
                 body = _compat.inner_jaxpr(equation.params)
                 return self.emit(body.jaxpr, body.consts, values)
             rule, label = found
+        wider = _compat.expanded(equation)
+        if wider is not None:
+            return self.emit(wider.jaxpr, wider.consts, values)
         if name == "platform_index":
             return [constant(_compat.default_platform(equation.params), np.int32, self.device)]
         if name == "cond" and not isinstance(values[0], Slot):  # known now: only that branch is planned

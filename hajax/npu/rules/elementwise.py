@@ -34,6 +34,7 @@ _UNARY = {
     "lgamma": torch.lgamma,
     "log": torch.log,
     "log1p": torch.log1p,
+    "log2": torch.log2,
     "logistic": torch.sigmoid,
     "rsqrt": torch.rsqrt,
     "sin": torch.sin,
@@ -84,6 +85,11 @@ def _neg(equation: Any, context: Context) -> Any:
     return wrapped(torch.neg, equation)
 
 
+@rule("one_minus_square", fresh=True)
+def _one_minus_square(equation: Any, context: Context) -> Any:
+    return lambda x: (1 - x) * (1 + x)
+
+
 @rule("square", fresh=True)
 def _square(equation: Any, context: Context) -> Any:
     return wrapped(lambda x: x * x, equation)
@@ -108,7 +114,8 @@ def _cbrt(equation: Any, context: Context) -> Any:
 
 @rule("digamma", fresh=True)
 def _digamma(equation: Any, context: Context) -> Any:
-    return lambda x: torch.where(x == 0, math.nan, torch.digamma(x))  # a pole to XLA, a limit to torch
+    pole = _compat.digamma_pole()
+    return lambda x: torch.where(x == 0, pole, torch.digamma(x))
 
 
 @rule("name", "copy", "copy_p", "device_put", "sharding_constraint", "stop_gradient", complex=True, keys=True)
@@ -136,6 +143,17 @@ def _polygamma(equation: Any, context: Context) -> Any:
         return torch.where(order == 0, torch.digamma(x), found)
 
     return derivative
+
+
+@rule("polynomial", fresh=True)
+def _polynomial(equation: Any, context: Context) -> Any:
+    def horner(x: torch.Tensor, *coefficients: torch.Tensor) -> torch.Tensor:
+        result = coefficients[-1]
+        for coefficient in reversed(coefficients[:-1]):
+            result = result * x + coefficient
+        return result
+
+    return wrapped(horner, equation)
 
 
 @rule("integer_pow", fresh=True)

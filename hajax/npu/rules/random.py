@@ -1,4 +1,4 @@
-"""Random bits: threefry2x32 in its partitionable form, the same words as JAX's. Salmon et al., "Parallel random numbers" (2011)."""
+"""Random bits: threefry2x32 in its partitionable form, the words that JAX draws. Salmon et al., "Parallel random numbers", 2011."""
 
 import functools
 import math
@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import torch
 
+from hajax.npu import _compat
 from hajax.npu.dtypes import Unsupported
 from hajax.npu.rules.registry import Context, Operation, refuse, rule
 
@@ -29,7 +30,7 @@ def threefry(key: tuple[Any, Any], counts: tuple[Any, Any]) -> tuple[torch.Tenso
 
 
 def _check_partitionable() -> None:
-    if not jax.config.jax_threefry_partitionable:
+    if not _compat.partitionable_threefry():
         raise Unsupported("random bits: expected jax_threefry_partitionable, the default, to be set")
 
 

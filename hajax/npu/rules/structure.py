@@ -101,11 +101,9 @@ def _pad(equation: Any, context: Context) -> Any:
     config = equation.params["padding_config"]
     shape, kind = shape_of(equation.outvars[0]), dtype_of(equation.outvars[0])
     source = equation.invars[0].aval.shape
-    into, outof = (
-        zip(*(_window(*edges, size) for edges, size in zip(config, source, strict=True)), strict=True) if config else ((), ())
-    )
-    places = tuple(slice(start, stop, step) for start, stop, step in into)
-    taken = tuple(slice(start, stop) for start, stop in outof)
+    windows = [_window(low, high, inner, size) for (low, high, inner), size in zip(config, source, strict=True)]
+    places = tuple(slice(*into) for into, _ in windows)
+    taken = tuple(slice(*outof) for _, outof in windows)
 
     def pad(x: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
         result = value.expand(shape).clone(memory_format=torch.contiguous_format) if shape else value.clone()
@@ -113,7 +111,8 @@ def _pad(equation: Any, context: Context) -> Any:
         return result
 
     literal = getattr(equation.invars[1], "val", None)
-    if literal is not None and float(literal) == 0 and all(inner == 0 for _, _, inner in config) and not kind.is_complex:
+    plain = literal is not None and not kind.is_complex and all(inner == 0 for _, _, inner in config)
+    if plain and float(literal) == 0:
         edges = [edge for low, high, _ in reversed(config) for edge in (low, high)]
         return lambda x, value: F.pad(x, edges)  # negative edges crop, as in XLA
     return pad
