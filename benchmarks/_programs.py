@@ -1,7 +1,8 @@
 """The battery: JAX programs that an executor must get right or refuse by name. `check` says which of the two it did, or neither."""
 
+import contextlib
 import importlib.metadata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -25,7 +26,7 @@ def check(program: Program, run: Run, options: Mapping[str, Any] | None = None) 
 
     `run(function, arguments)` gives results as torch tensors, numpy or JAX arrays. It refuses by raising `Unsupported`.
     """
-    with jax.numpy_rank_promotion("allow"), _x64(program.x64):
+    with surroundings(program):
         arguments = program.arguments(np.random.default_rng(SEED))
         wanted = jax.jit(program.function).lower(*arguments).compile(dict(options or {}))(*arguments)
         try:
@@ -104,12 +105,17 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0][:200]
 
 
-def _x64(on: bool) -> Any:
+@contextlib.contextmanager
+def surroundings(program: Program) -> Iterator[None]:
+    """What a program is traced in, whatever the process has set."""
     if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(on)
-    from jax.experimental import enable_x64
+        wide = jax.enable_x64(program.x64)
+    else:
+        from jax.experimental import enable_x64
 
-    return enable_x64(on)
+        wide = enable_x64(program.x64)
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"), wide:
+        yield
 
 
 def versions() -> str:

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from battery.case import (
-    BF16, F16, F32, INTEGERS, Program, array, fixed, normal, normals, over, rounding, special, whole_edges,
+    BF16, F16, F32, INTEGERS, Program, all_pairs, array, fixed, normal, normals, over, rounding, special, whole_edges,
 )  # fmt: skip
 from jax import lax
 
@@ -216,6 +216,12 @@ _UPDATED = {
     "min": (F32, np.uint16),
     "subtract": (F32, np.uint32),
 }
+
+
+def _placed(x: Any) -> Any:
+    device = jax.devices()[0]
+    return jax.device_put(x, device), lax.with_sharding_constraint(x * 2, jax.sharding.SingleDeviceSharding(device))
+
 
 PROGRAMS = [
     Program("shapes", _shapes, _whole(4, 6)),
@@ -427,5 +433,18 @@ PROGRAMS = [
         "select among keys",
         lambda k, c: jax.random.key_data(jnp.where(c, k[0], k[1])),
         lambda rng: (jax.random.split(jax.random.key(3), 2), np.bool_(True)),
+    ),
+    Program("unstack", lambda x: jnp.unstack(x, axis=1), normal(F32, 3, 4), ulps=0),
+    Program(
+        "memory of its own",
+        lambda x: (lax.full_like(x, 2), lax.dynamic_update_slice(lax.empty((3, 4), x.dtype), x, (0, 0))),
+        normal(F32, 3, 4),
+        ulps=0,
+    ),
+    Program("placed on a device", _placed, normal(F32, 3), ulps=0),
+    Program(
+        "places in total order",
+        lambda x, y: (lax.eq_to_p.bind(x, y), lax.le_to_p.bind(x, y), lax.lt_to_p.bind(x, y)),
+        lambda rng: all_pairs(special(F32)[:8]),
     ),
 ]

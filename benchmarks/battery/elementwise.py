@@ -168,7 +168,10 @@ def _bitcasts(x: Any, half: Any, brain: Any, whole: Any) -> Any:
 _SPREAD = np.array([1e9, 3e9, 5e9, -3e9, 255.5, 256.0, -129.0, 127.5, 65535.9, 65536.0, 2147483520.0, 2147483648.0, 4294967040.0])
 _COMPLEX = np.array([1 + 2j, -0.5 + 0.25j, 3 - 4j, 2 + 0j, -1j, -3 - 0.5j], np.complex64)
 
+_NEWER = [Program("mulhi", _pairs(lax.mulhi), _whole_pairs(INTEGERS))] if hasattr(lax, "mulhi") else []
+
 PROGRAMS = [
+    *_NEWER,
     *(Program(name, _each(f), arguments, **{"ulps": 8, **more}) for name, (f, arguments, more) in _UNARY.items()),
     *(
         Program(name, _pairs(f), fixed(*(side for kind in FLOATS for side in all_pairs(special(kind)))), **{"ulps": 8, **more})

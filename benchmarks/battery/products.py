@@ -270,6 +270,7 @@ PROGRAMS = [
     Program(
         "lu", lambda a: (lax.linalg.lu(a), jax.scipy.linalg.lu(a[0])), normal(F32, 2, 5, 5), ulps=rounding(25) * 4, floor=None
     ),
+    Program("pivots", lambda p: lax.linalg.lu_pivots_to_permutation(p, 5), fixed(np.array([[2, 1, 4], [0, 3, 2]], np.int32))),
     Program("lu of the tall", lambda a: lax.linalg.lu(a), normal(F32, 2, 6, 3), ulps=rounding(25) * 4, floor=None),
     Program("qr", _factors, normal(F32, 2, 6, 4), ulps=rounding(25) * 4, floor=None),
     Program("svd", _singular, normal(F32, 2, 6, 4), ulps=rounding(25) * 8, floor=None),

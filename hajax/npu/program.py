@@ -16,7 +16,7 @@ from hajax.npu.rules import RULES, fused
 from hajax.npu.rules.registry import Context, Operation, Rule, is_literal
 from hajax.npu.steps import Slot, Step
 
-_CALLS = {
+CALLS = {
     "jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "checkpoint",
     "remat", "remat2", "custom_vmap_call", "composite",
 }  # fmt: skip
@@ -114,7 +114,7 @@ class _Flattener:
     def _equation(self, equation: Any, values: list[Any]) -> Sequence[Any]:
         name = equation.primitive.name
         rule, label = RULES.get(name), name
-        if name in _CALLS:
+        if name in CALLS:
             found = fused.find(equation)
             if found is None:
                 body = _compat.inner_jaxpr(equation.params)

@@ -118,7 +118,7 @@ def _digamma(equation: Any, context: Context) -> Any:
     return lambda x: torch.where(x == 0, pole, torch.digamma(x))
 
 
-@rule("name", "copy", "copy_p", "device_put", "sharding_constraint", "stop_gradient", complex=True, keys=True)
+@rule("name", "copy", "device_put", "sharding_constraint", "stop_gradient", complex=True, keys=True)
 def _same(equation: Any, context: Context) -> Any:
     return Operation(lambda x: x, view=True, identity=True)
 

@@ -121,10 +121,9 @@ def _mode(equation: Any) -> str:
     return found
 
 
-@rule("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter_mul", "scatter-max", "scatter_max", "scatter-min",
-      "scatter_min", fresh=True)  # fmt: skip
+@rule("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-max", "scatter-min", fresh=True)
 def _scatter(equation: Any, context: Context) -> Any:
-    how = equation.primitive.name.replace("_", "-").removeprefix("scatter").removeprefix("-")
+    how = equation.primitive.name.removeprefix("scatter").removeprefix("-")
     update = equation.params["update_jaxpr"]
     if not how and update is not None and update.eqns:  # x.at[i].apply
         raise refuse(equation, "a function of its own")

@@ -192,12 +192,17 @@ def _saturating(name: str, kind: torch.dtype) -> Any:
 
 @rule("mulhi", fresh=True)
 def _mulhi(equation: Any, context: Context) -> Any:
-    if name_of(equation.invars[0]) != "uint32":
-        raise refuse(equation, name_of(equation.invars[0]))
+    name = name_of(equation.invars[0])
+    bits = _bits(name)
+    if bits == 64:
+        raise refuse(equation, name)
 
-    def high(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:  # in halves, as the product of two words is no int64
+    def high(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return ((x.to(torch.int64) * y.to(torch.int64)) >> bits).to(x.dtype)
+
+    def high_of_words(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:  # in halves: a product of two may be no int64
         x_high, x_low, y_high, y_low = x >> 16, x & 0xFFFF, y >> 16, y & 0xFFFF
         middle = ((x_low * y_low) >> 16) + ((x_high * y_low) & 0xFFFF) + ((x_low * y_high) & 0xFFFF)
         return x_high * y_high + ((x_high * y_low) >> 16) + ((x_low * y_high) >> 16) + (middle >> 16)
 
-    return high
+    return high_of_words if name == "uint32" else high

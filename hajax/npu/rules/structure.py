@@ -26,7 +26,7 @@ def _broadcast(equation: Any, context: Context) -> Any:
     return lambda x: x.reshape(placed).expand(after)
 
 
-@rule("reshape", "squeeze", "expand_dims", complex=True, keys=True)
+@rule("reshape", "squeeze", complex=True, keys=True)
 def _reshape(equation: Any, context: Context) -> Any:
     shape, turned = shape_of(equation.outvars[0]), equation.params.get("dimensions")
     if equation.primitive.name == "reshape" and turned is not None:
