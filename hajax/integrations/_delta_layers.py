@@ -71,7 +71,8 @@ def causal_conv1d(original: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Tensor:
         seq_idx = kwargs.get("seq_idx")
         plain = seq_idx is None and bias is None and activation in ("silu", "swish") and weight.dtype == hidden_states.dtype
-        if plain and hidden_states.device.type == "cpu" and not _recording(hidden_states, weight) and hidden_states.numel():
+        plain = plain and not torch.compiler.is_compiling() and not _recording(hidden_states, weight)
+        if plain and hidden_states.device.type == "cpu" and hidden_states.numel():
             rows = hidden_states.transpose(1, 2)
             (output,) = _layers.causal_conv1d_silu(rows, weight, None, (rows.shape[-1],))
             return output.transpose(1, 2)

@@ -211,6 +211,22 @@ def test_hooks_see_what_modules_gave(model):
     assert all(torch.equal(x, y) for x, y in zip(seen, kept, strict=True))
 
 
+def test_a_compiled_model_holds_the_operator(model):
+    """In one graph a layer, without a break."""
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    layer = next(m for m in model.modules() if type(m).__name__.endswith(("GatedDeltaNet", "DeltaAttention")))
+    x = torch.randn(2, 37, 64, generator=torch.Generator().manual_seed(1))
+    counter = CompileCounterWithBackend("aot_eager")
+    with patch_transformers(), torch.no_grad():
+        wanted = layer(x)
+        torch._dynamo.reset()
+        found = torch.compile(layer.forward, fullgraph=True, backend=counter)(x)
+    torch._dynamo.reset()
+    assert any("delta_rule" in str(node.target) for graph in counter.graphs for node in graph.graph.nodes)
+    assert (found - wanted).abs().max() <= BOUND
+
+
 def test_patches_nest_and_undo_once():
     module = transformers.models.qwen3_5.modeling_qwen3_5
     original = module.torch_chunk_gated_delta_rule
