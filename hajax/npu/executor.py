@@ -48,12 +48,22 @@ class Planned:
 
     def run(self, leaves: Sequence[Any], arrays: "_Arrays") -> Any:
         """Results as torch tensors, in the function's own pytree."""
+        if self.donated and len(set(map(id, leaves))) < len(leaves):
+            self._check_apart(leaves)
         given = self.tensors(leaves, arrays)
         with torch.no_grad():
             results = self._call(given)
         if not self._plain_results:
             results = tuple(dtypes.leave(x, kind) for x, kind in zip(results, self._out_kinds, strict=True))
         return jax.tree.unflatten(self._tree, results)
+
+    def _check_apart(self, leaves: Sequence[Any]) -> None:
+        """Raises ValueError where a donated tensor is another argument as well, which would see it written."""
+        first: dict[int, int] = {}
+        for position, leaf in enumerate(leaves):
+            other = first.setdefault(id(leaf), position)
+            if other != position and isinstance(leaf, torch.Tensor) and not self.donated.isdisjoint((other, position)):
+                raise ValueError(f"arguments: expected a donated tensor once, got one as arguments {other} and {position}")
 
     def tensors(self, leaves: Sequence[Any], arrays: "_Arrays") -> list[torch.Tensor]:
         """Arguments as the program takes them."""
