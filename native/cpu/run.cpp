@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "native/cpu/subnormals.h"
+
 namespace hajax::cpu {
 namespace {
 
@@ -21,6 +23,7 @@ void run_item(void* argument, int64_t item, int32_t worker) {
     job.stray.store(worker, std::memory_order_relaxed);
     return;
   }
+  const SubnormalsAreZero mode;
   float* scratch = scratch_of(job.problem, worker);
   job.task(job.problem, item, scratch, reinterpret_cast<Work*>(scratch));
 }

@@ -99,6 +99,21 @@ def test_equals_the_recurrence(case, isa):
     check(replace(case, isa=isa))
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("channels", [False, True])
+@pytest.mark.parametrize("steps", [0, 99])
+def test_subnormal_numbers_count_as_zero_whoever_calls(isa, channels, steps):
+    """As under XLA, whose threads flush them. The caller's own arithmetic goes on as before."""
+    case = Case(isa=isa, t=20, g="-1e-4", steps=steps, channels=channels, workers=2)
+    inputs = inputs_of(case)
+    inputs["state_in"] = np.full_like(inputs["state_in"], 1e-40)
+    inputs["value"] = np.zeros_like(inputs["value"])
+    status, output, state, _ = execute(case, inputs)
+    assert status == 0, last_error()
+    assert not state.any() and not decode(output, case.out).any()
+    assert np.float32(1e-40) * np.float32(0.5) > 0
+
+
 @pytest.mark.skipif(not library().hajax_cpu_bf16_dot(), reason="this CPU has no bf16 dot product")
 @pytest.mark.parametrize("t", LENGTHS)
 def test_bf16_dot_equals_the_recurrence(t):
