@@ -1,4 +1,4 @@
-"""The battery: JAX programs that an executor must get right or refuse by name. `check` says which of the two it did, or neither."""
+"""The battery: JAX programs that an executor gets right or refuses by name; `check` says which of the two it did, or neither."""
 
 import contextlib
 import importlib.metadata
@@ -22,7 +22,7 @@ Run = Callable[[Callable[..., Any], tuple[Any, ...]], Any]
 
 
 def check(program: Program, run: Run, options: Mapping[str, Any] | None = None) -> tuple[str, float, str]:
-    """Status (right, refused or wrong), largest distance from XLA's floats, and what is to be said of it. options: of its compiler.
+    """Status (right, refused or wrong), largest distance from XLA's floats, and a message. options: of XLA's compiler.
 
     `run(function, arguments)` gives results as torch tensors, numpy or JAX arrays. It refuses by raising `Unsupported`.
     """
@@ -66,14 +66,13 @@ def _compare(program: Program, found: Any, wanted: Any) -> tuple[float, str]:
         finite = np.isfinite(other)
         same = (one == other) | (np.isnan(one) & np.isnan(other))
         off = np.where(same, 0.0, np.abs(one - other))
-        limits = ml_dtypes.finfo(program.precision if program.precision is not None else real)
         size = np.where(finite, np.abs(other), 0.0)
         if program.floor is None:
             size = np.maximum(size, size.max(initial=0.0))
         else:
             size = np.maximum(size, program.floor)
         # What is below the smallest normal number on the way may be flushed to zero, by XLA or by torch.
-        bound = program.ulps * float(limits.eps) * size + 2 * float(ml_dtypes.finfo(real).smallest_normal)
+        bound = program.ulps * float(ml_dtypes.finfo(real).eps) * size + 2 * float(ml_dtypes.finfo(real).smallest_normal)
         bad = ~same & ~(finite & np.isfinite(one) & (off <= bound))
     if program.signs:
         bad |= (one == 0) & (other == 0) & (np.signbit(one) != np.signbit(other))

@@ -1,4 +1,4 @@
-"""Shapes, gathers, scatters, slices and orders, with the indices that go wrong: outside, negative, twice the same, none at all."""
+"""Shapes, gathers, scatters, slices and orders, with indices that go wrong: outside, negative, twice the same, none at all."""
 
 from typing import Any
 
@@ -6,7 +6,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from battery.case import (
-    BF16, F16, F32, INTEGERS, Program, all_pairs, array, fixed, normal, normals, over, rounding, special, whole_edges,
+    BF16,
+    F16,
+    F32,
+    INTEGERS,
+    Program,
+    all_pairs,
+    array,
+    fixed,
+    normal,
+    normals,
+    over,
+    rounding,
+    special,
+    whole_edges,
 )  # fmt: skip
 from jax import lax
 
@@ -96,10 +109,19 @@ def _dynamic_updates(x: Any, u: Any, i: Any, j: Any) -> Any:
 
 
 def _pads(x: Any) -> Any:
-    found = [lax.pad(x, jnp.zeros((), x.dtype), c) for c in (
-        ((1, 2, 0), (0, 3, 0)), ((-1, 2, 0), (1, -2, 0)), ((1, 0, 2), (0, -1, 1)), ((-2, -1, 1), (-1, 3, 2)), ((0, 0, 0), (0, 0, 0)),
-        ((-1, 0, 0), (0, 0, 0)), ((-4, 0, 0), (0, 0, 0)), ((-5, 3, 1), (2, 2, 0)),
-    )]  # fmt: skip
+    found = [
+        lax.pad(x, jnp.zeros((), x.dtype), c)
+        for c in (
+            ((1, 2, 0), (0, 3, 0)),
+            ((-1, 2, 0), (1, -2, 0)),
+            ((1, 0, 2), (0, -1, 1)),
+            ((-2, -1, 1), (-1, 3, 2)),
+            ((0, 0, 0), (0, 0, 0)),
+            ((-1, 0, 0), (0, 0, 0)),
+            ((-4, 0, 0), (0, 0, 0)),
+            ((-5, 3, 1), (2, 2, 0)),
+        )
+    ]
     return [*found, lax.pad(x, jnp.asarray(7, x.dtype), ((1, 1, 1), (-1, 2, 0)))]
 
 
@@ -120,10 +142,22 @@ def _shapes(x: Any) -> Any:
 
 def _made() -> Any:
     return (
-        jnp.arange(7), jnp.arange(2.0, 9.0, 0.5), jnp.linspace(0, 1, 9), jnp.eye(4, k=1), jnp.zeros((2, 3)), jnp.full((2,), jnp.nan),
-        jnp.ones((0, 2)), lax.broadcasted_iota(jnp.uint32, (3, 4), 1), lax.broadcasted_iota(jnp.bfloat16, (3, 4), 0), jnp.tri(3, 5, -1),
-        jnp.identity(3, jnp.int8), jnp.indices((2, 3)), jnp.logspace(0, 2, 5), jnp.hanning(7), jnp.arange(5, dtype=jnp.float16),
-    )  # fmt: skip
+        jnp.arange(7),
+        jnp.arange(2.0, 9.0, 0.5),
+        jnp.linspace(0, 1, 9),
+        jnp.eye(4, k=1),
+        jnp.zeros((2, 3)),
+        jnp.full((2,), jnp.nan),
+        jnp.ones((0, 2)),
+        lax.broadcasted_iota(jnp.uint32, (3, 4), 1),
+        lax.broadcasted_iota(jnp.bfloat16, (3, 4), 0),
+        jnp.tri(3, 5, -1),
+        jnp.identity(3, jnp.int8),
+        jnp.indices((2, 3)),
+        jnp.logspace(0, 2, 5),
+        jnp.hanning(7),
+        jnp.arange(5, dtype=jnp.float16),
+    )
 
 
 def _orders(x: Any) -> Any:
@@ -161,9 +195,16 @@ def _counts(x: Any) -> Any:
 
 def _searches(a: Any, v: Any) -> Any:
     return (
-        [jnp.searchsorted(a, v, side=side, method=method) for side in ("left", "right") for method in ("scan", "sort", "compare_all")],
-        jnp.digitize(v, a), jnp.interp(v, a, a * 2), jnp.histogram(v, bins=5, range=(-2.0, 2.0)), jnp.histogram(v, a),
-    )  # fmt: skip
+        [
+            jnp.searchsorted(a, v, side=side, method=method)
+            for side in ("left", "right")
+            for method in ("scan", "sort", "compare_all")
+        ],
+        jnp.digitize(v, a),
+        jnp.interp(v, a, a * 2),
+        jnp.histogram(v, bins=5, range=(-2.0, 2.0)),
+        jnp.histogram(v, a),
+    )
 
 
 def _segments(v: Any, s: Any) -> Any:

@@ -1,7 +1,7 @@
 """One program of the battery: a JAX function, its arguments from a seed, and how far from XLA its results may be.
 
-Integers, booleans, keys, shapes, dtypes and the places of NaN are exact. A float may be off by `ulps` epsilons of its dtype, times
-its own size or `floor` if that is larger: what an algorithm adds up on the way, when its result may be smaller.
+Integers, booleans, keys, shapes, dtypes and the places of NaN are exact. A float may be off by `ulps` epsilons of its dtype,
+times its own size or `floor` if that is larger: what an algorithm adds up on the way, when its result may be smaller.
 """
 
 import dataclasses
@@ -24,9 +24,9 @@ Arguments = Callable[[np.random.Generator], tuple[Any, ...]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Program:
-    """floor: see above; None for the largest result. precision: the coarsest float that values pass on the way, if not the result's.
+    """floor: see above; None for the largest result. refuses: the primitive that is refused, where no torch program is right.
 
-    refuses: the primitive that is refused, where no torch program is right. x64: with jax_enable_x64. signs: zeros keep theirs.
+    x64: with jax_enable_x64. signs: zeros keep theirs.
     """
 
     name: str
@@ -34,7 +34,6 @@ class Program:
     arguments: Arguments
     ulps: float = 4.0
     floor: float | None = 0.0
-    precision: np.dtype[Any] | None = None
     refuses: str = ""
     x64: bool = False
     signs: bool = False

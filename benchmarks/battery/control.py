@@ -156,7 +156,7 @@ def _network(w: Any, x: Any) -> Any:
 def _derivatives(a: Any, b: Any, x: Any) -> Any:
     return (
         jax.value_and_grad(_network)((a, b), x), jax.hessian(lambda v: jnp.sum(jnp.sin(v) * v**2))(x[0]),
-        jax.jacrev(lambda v: jnp.tanh(v @ a))(x[0]), jax.jacfwd(lambda v: jax.nn.softmax(v))(x[0]),
+        jax.jacrev(lambda v: jnp.tanh(v @ a))(x[0]), jax.jacfwd(jax.nn.softmax)(x[0]),
         jax.grad(jax.checkpoint(lambda v: _network((a, b), v)))(x), jax.linearize(jnp.exp, x)[1](x), jax.vjp(jnp.square, x)[1](x),
     )  # fmt: skip
 

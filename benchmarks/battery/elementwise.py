@@ -8,7 +8,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from battery.case import (
-    BF16, F16, F32, F64, FLOATS, INTEGERS, SIGNED, UNSIGNED, Program, all_pairs, array, fixed, normal, over, special, whole_edges,
+    BF16,
+    F16,
+    F32,
+    F64,
+    FLOATS,
+    INTEGERS,
+    SIGNED,
+    UNSIGNED,
+    Program,
+    all_pairs,
+    array,
+    fixed,
+    normal,
+    over,
+    special,
+    whole_edges,
 )  # fmt: skip
 from jax import lax
 
@@ -50,7 +65,7 @@ _UNARY: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "exp2": (jnp.exp2, _specials(), {"ulps": 96}),  # XLA has exp(x log 2), whose argument of up to 88 is off by half an ulp
     "expm1": (jnp.expm1, _specials(1e-6), {}),
     "floor": (jnp.floor, _specials(), {"ulps": 0, "signs": True}),
-    "frexp": (lambda x: jnp.frexp(x), _specials(), {"ulps": 0}),
+    "frexp": (jnp.frexp, _specials(), {"ulps": 0}),
     "bessel_i0": (jnp.i0, _inside(-8, 8), {}),
     "bessel_i1e": (jax.scipy.special.i1e, _inside(-8, 8), {}),
     "is_finite": (jnp.isfinite, _specials(), {}),
@@ -196,13 +211,11 @@ PROGRAMS = [
     ),
     Program(
         "pow of a whole exponent",
-        lambda x, n: lax.pow(x, n),
+        lax.pow,
         fixed(*all_pairs(array([-2, 0.5, 3, 0], F32), np.arange(-3, 4, dtype=np.int32))),
         ulps=8,
     ),
-    Program(
-        "float_power", lambda x, n: jnp.float_power(x, n), fixed(array([0.5, 2, 3], F32), np.array([2, -1, 0], np.int32)), ulps=8
-    ),
+    Program("float_power", jnp.float_power, fixed(array([0.5, 2, 3], F32), np.array([2, -1, 0], np.int32)), ulps=8),
     *over(FLOATS, "to whole", _to_whole, lambda kind: fixed(np.concatenate([special(kind), array(_SPREAD, kind)]))),
     Program("whole to whole", _between, fixed(*map(whole_edges, INTEGERS))),
     Program("between floats", _each(lambda x: [x.astype(kind) for kind in FLOATS]), _specials(1e-7, 70000.0), ulps=0),
@@ -244,7 +257,7 @@ PROGRAMS = [
     ),
     Program(
         "select_n of several",
-        lambda i, a, b, c: lax.select_n(i, a, b, c),
+        lax.select_n,
         lambda rng: (rng.integers(0, 3, (4, 5)).astype(np.int32), *(rng.standard_normal((4, 5)).astype(F32) for _ in range(3))),
         ulps=0,
     ),
@@ -353,7 +366,7 @@ PROGRAMS = [
         lambda rng: (rng.standard_normal(4).astype(F32), rng.standard_normal(4).astype(F32)),
         ulps=0,
     ),
-    Program("complex exponential", lambda z: jnp.exp(z), fixed(_COMPLEX), ulps=16, floor=None, refuses="exp"),
+    Program("complex exponential", jnp.exp, fixed(_COMPLEX), ulps=16, floor=None, refuses="exp"),
     Program(
         "0-d and zero-size",
         lambda x, y: (x * 2, jnp.exp(y), y + x, jnp.sum(y), x[None]),

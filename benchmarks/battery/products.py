@@ -11,9 +11,19 @@ from jax import lax
 
 def _products(x: Any, y: Any) -> Any:
     return (
-        x @ y, jnp.dot(x[0], y[:, 0]), jnp.vdot(x, x), jnp.inner(x, x), jnp.tensordot(x, y, 1), jnp.einsum("ij,jk->ki", x, y),
-        jnp.einsum("ij,jk->k", x, y), jnp.einsum("ij,ij->i", x, x), jnp.einsum("ij->j", x), jnp.matmul(x[None], y), x @ y[:, 0], x[0] @ y,
-    )  # fmt: skip
+        x @ y,
+        jnp.dot(x[0], y[:, 0]),
+        jnp.vdot(x, x),
+        jnp.inner(x, x),
+        jnp.tensordot(x, y, 1),
+        jnp.einsum("ij,jk->ki", x, y),
+        jnp.einsum("ij,jk->k", x, y),
+        jnp.einsum("ij,ij->i", x, x),
+        jnp.einsum("ij->j", x),
+        jnp.matmul(x[None], y),
+        x @ y[:, 0],
+        x[0] @ y,
+    )
 
 
 def _batched(x: Any, y: Any) -> Any:
@@ -53,17 +63,25 @@ def _convolve(**options: Any) -> Any:
 _CONVOLUTIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "plain": ((2, 3, 7, 8), (4, 3, 3, 2), {"window_strides": (1, 1), "padding": "VALID"}),
     "same, strided": ((2, 3, 7, 8), (4, 3, 3, 3), {"window_strides": (2, 1), "padding": "SAME"}),
-    "channels last": ((2, 7, 8, 3), (3, 2, 3, 4), {"window_strides": (1, 2), "padding": ((1, 0), (2, 1)), "dimension_numbers": ("NHWC", "HWIO", "NHWC")}),
+    "channels last": (
+        (2, 7, 8, 3),
+        (3, 2, 3, 4),
+        {"window_strides": (1, 2), "padding": ((1, 0), (2, 1)), "dimension_numbers": ("NHWC", "HWIO", "NHWC")},
+    ),
     "negative edges": ((2, 3, 7, 8), (4, 3, 2, 2), {"window_strides": (1, 1), "padding": ((-1, 2), (0, -2))}),
     "grouped": ((2, 6, 7), (4, 3, 3), {"window_strides": (1,), "padding": "SAME", "feature_group_count": 2}),
     "depthwise causal": ((2, 6, 7), (6, 1, 4), {"window_strides": (1,), "padding": ((3, 0),), "feature_group_count": 6}),
     "transposed": ((2, 3, 5, 4), (4, 3, 3, 3), {"window_strides": (1, 1), "padding": ((2, 1), (1, 2)), "lhs_dilation": (2, 3)}),
     "dilated": ((2, 3, 9, 9), (4, 3, 3, 2), {"window_strides": (1, 2), "padding": "VALID", "rhs_dilation": (2, 3)}),
     "batch groups": ((4, 3, 7), (6, 3, 3), {"window_strides": (1,), "padding": "VALID", "batch_group_count": 2}),
-    "batch groups first": ((3, 7, 6), (3, 3, 6), {"window_strides": (1,), "padding": "VALID", "batch_group_count": 3, "dimension_numbers": ("CWN", "IWO", "WNC")}),
+    "batch groups first": (
+        (3, 7, 6),
+        (3, 3, 6),
+        {"window_strides": (1,), "padding": "VALID", "batch_group_count": 3, "dimension_numbers": ("CWN", "IWO", "WNC")},
+    ),
     "three axes": ((1, 2, 4, 5, 4), (3, 2, 2, 3, 2), {"window_strides": (1, 1, 1), "padding": "SAME"}),
     "no result": ((2, 3, 2), (4, 3, 3), {"window_strides": (1,), "padding": "VALID"}),
-}  # fmt: skip
+}
 
 
 def _convolution_gradients(options: dict[str, Any]) -> Any:
@@ -179,7 +197,7 @@ PROGRAMS = [
             )
         ),
     ),
-    Program("boolean products", lambda x, y: jnp.matmul(x, y), lambda rng: (rng.random((3, 4)) > 0.5, rng.random((4, 2)) > 0.5)),
+    Program("boolean products", jnp.matmul, lambda rng: (rng.random((3, 4)) > 0.5, rng.random((4, 2)) > 0.5)),
     Program(
         "products of nothing",
         lambda x, y: (x @ y, y @ x, jnp.einsum("ij,jk->", x, y)),
@@ -271,11 +289,11 @@ PROGRAMS = [
         "lu", lambda a: (lax.linalg.lu(a), jax.scipy.linalg.lu(a[0])), normal(F32, 2, 5, 5), ulps=rounding(25) * 4, floor=None
     ),
     Program("pivots", lambda p: lax.linalg.lu_pivots_to_permutation(p, 5), fixed(np.array([[2, 1, 4], [0, 3, 2]], np.int32))),
-    Program("lu of the tall", lambda a: lax.linalg.lu(a), normal(F32, 2, 6, 3), ulps=rounding(25) * 4, floor=None),
+    Program("lu of the tall", lax.linalg.lu, normal(F32, 2, 6, 3), ulps=rounding(25) * 4, floor=None),
     Program("qr", _factors, normal(F32, 2, 6, 4), ulps=rounding(25) * 4, floor=None),
     Program("svd", _singular, normal(F32, 2, 6, 4), ulps=rounding(25) * 8, floor=None),
     Program("eigh", _spectrum, _definite, ulps=rounding(25) * 8, floor=None),
-    Program("eig", lambda a: jnp.linalg.eigvals(a), _definite, refuses="eig"),
+    Program("eig", jnp.linalg.eigvals, _definite, refuses="eig"),
     Program(
         "matrix functions",
         lambda a: (jnp.linalg.matrix_power(a, 3), jnp.linalg.multi_dot([a[0], a[1], a[0]]), jnp.linalg.pinv(a[0])),
@@ -300,14 +318,14 @@ PROGRAMS = [
     ),
     Program(
         "fft gradient",
-        lambda x: jax.grad(lambda x: jnp.sum(jnp.abs(jnp.fft.rfft(x)) ** 2))(x),
+        jax.grad(lambda x: jnp.sum(jnp.abs(jnp.fft.rfft(x)) ** 2)),
         normal(F32, 4, 8),
         ulps=8 * rounding(32),
         floor=None,
     ),
     Program(
         "ragged products",
-        lambda x, w, n: lax.ragged_dot(x, w, n),
+        lax.ragged_dot,
         lambda rng: (
             rng.standard_normal((6, 4)).astype(F32),
             rng.standard_normal((3, 4, 5)).astype(F32),

@@ -6,16 +6,38 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from battery.case import (
-    BF16, F16, F32, FLOATS, Program, array, fixed, normal, normals, over, rounding, special, whole_edges,
+    BF16,
+    F16,
+    F32,
+    FLOATS,
+    Program,
+    array,
+    fixed,
+    normal,
+    normals,
+    over,
+    rounding,
+    special,
+    whole_edges,
 )  # fmt: skip
 from jax import lax
 
 
 def _reduced(x: Any) -> Any:
     return (
-        jnp.sum(x), jnp.sum(x, 0), jnp.sum(x, (0, 2), keepdims=True), jnp.max(x, 1), jnp.min(x, (1, 2)), jnp.max(x), jnp.mean(x, -1),
-        jnp.prod(x, 2), jnp.any(x > 0, 1), jnp.all(x > -2, (0, 1)), jnp.sum(x, where=x > 0), jnp.max(x, 0, where=x > 0, initial=-1),
-    )  # fmt: skip
+        jnp.sum(x),
+        jnp.sum(x, 0),
+        jnp.sum(x, (0, 2), keepdims=True),
+        jnp.max(x, 1),
+        jnp.min(x, (1, 2)),
+        jnp.max(x),
+        jnp.mean(x, -1),
+        jnp.prod(x, 2),
+        jnp.any(x > 0, 1),
+        jnp.all(x > -2, (0, 1)),
+        jnp.sum(x, where=x > 0),
+        jnp.max(x, 0, where=x > 0, initial=-1),
+    )
 
 
 def _raw(x: Any) -> Any:
@@ -52,9 +74,17 @@ def _spread(x: Any) -> Any:
 
 def _nan_functions(x: Any) -> Any:
     return (
-        jnp.nansum(x), jnp.nanmax(x, 1), jnp.nanmin(x, 0), jnp.nanmean(x, 1), jnp.nanstd(x), jnp.nanprod(x, 1), jnp.nanargmax(x, 1),
-        jnp.nanmedian(x, 1), jnp.nancumsum(x, 1), jnp.nanquantile(x, 0.4, axis=1),
-    )  # fmt: skip
+        jnp.nansum(x),
+        jnp.nanmax(x, 1),
+        jnp.nanmin(x, 0),
+        jnp.nanmean(x, 1),
+        jnp.nanstd(x),
+        jnp.nanprod(x, 1),
+        jnp.nanargmax(x, 1),
+        jnp.nanmedian(x, 1),
+        jnp.nancumsum(x, 1),
+        jnp.nanquantile(x, 0.4, axis=1),
+    )
 
 
 def _custom(x: Any) -> Any:
@@ -99,7 +129,8 @@ def _windows(kind: str) -> Any:
 
 def _window_gradients(kind: str) -> Any:
     def gradients(x: Any) -> Any:
-        return [jax.grad(lambda v, p=_pool(kind, *given): jnp.sum(jnp.sin(p(v))))(x) for given in _WINDOWS.values()]
+        pools = [_pool(kind, *given) for given in _WINDOWS.values()]
+        return [jax.grad(lambda v, pool=pool: jnp.sum(jnp.sin(pool(v))))(x) for pool in pools]
 
     return gradients
 
@@ -118,10 +149,19 @@ def _smoothed(x: Any, k: Any) -> Any:
 
 def _scales(x: Any) -> Any:
     return (
-        jnp.linalg.norm(x), jnp.linalg.norm(x, axis=1), jnp.linalg.norm(x, 1, axis=0), jnp.linalg.norm(x, jnp.inf, axis=1),
-        jnp.linalg.norm(x, "fro"), jnp.cov(x), jnp.corrcoef(x), jnp.trapezoid(x, axis=1), jnp.gradient(x, axis=1), jnp.diff(x, axis=0),
-        jnp.ediff1d(x[0]), jnp.cross(x[:, :3], x[:, 1:4]),
-    )  # fmt: skip
+        jnp.linalg.norm(x),
+        jnp.linalg.norm(x, axis=1),
+        jnp.linalg.norm(x, 1, axis=0),
+        jnp.linalg.norm(x, jnp.inf, axis=1),
+        jnp.linalg.norm(x, "fro"),
+        jnp.cov(x),
+        jnp.corrcoef(x),
+        jnp.trapezoid(x, axis=1),
+        jnp.gradient(x, axis=1),
+        jnp.diff(x, axis=0),
+        jnp.ediff1d(x[0]),
+        jnp.cross(x[:, :3], x[:, 1:4]),
+    )
 
 
 _EMPTY_ROWS = np.zeros((3, 0), F32)
@@ -235,7 +275,7 @@ PROGRAMS = [
     ),
     Program(
         "window gradient at ties",
-        lambda x: jax.grad(lambda v: jnp.sum(_pool("max", (2, 2), (1, 1), "VALID")(v) * jnp.arange(12.0).reshape(3, 4)))(x),
+        jax.grad(lambda v: jnp.sum(_pool("max", (2, 2), (1, 1), "VALID")(v) * jnp.arange(12.0).reshape(3, 4))),
         fixed(array([[1, 1, 2, 2, 0], [1, 1, 2, 2, 0], [0, 0, 0, 0, 0], [3, 3, 3, 1, 1]], F32)),
         ulps=4,
         floor=None,
@@ -271,7 +311,5 @@ PROGRAMS = [
         ulps=rounding(4000),
         floor=None,
     ),
-    Program(
-        "softmax of specials", lambda x: jax.nn.softmax(x), fixed(np.stack([special(F32)[5:11], special(F32)[9:15]])), ulps=8
-    ),
+    Program("softmax of specials", jax.nn.softmax, fixed(np.stack([special(F32)[5:11], special(F32)[9:15]])), ulps=8),
 ]

@@ -60,7 +60,7 @@ def _then(product: Any, finish: Any) -> Any:
 
 
 def _finish(name: str, kind: torch.dtype | None) -> Any:
-    """What makes a product its result, or None: wrapped where it is held wider (it overflows modulo more than that), converted."""
+    """What makes a product its result, or None: wrapped where it is held wider (modulo more than its size), converted."""
     if name == "bool":
         return lambda x: x != 0
     if name in ("uint16", "uint32"):

@@ -1,6 +1,5 @@
 """Element by element, in the dtype of the operands. Integers that are held wider are wrapped."""
 
-import math
 import operator
 from typing import Any
 

@@ -1,6 +1,6 @@
 """The index maps of gather and scatter as torch's advanced indices.
 
-Two forms: rows, when indices choose along the leading axes and whole rows follow; elements, an index for every axis, for the rest.
+Two forms: rows, when indices choose along the leading axes and whole rows follow; elements, an index for each axis, otherwise.
 """
 
 import dataclasses
@@ -108,8 +108,10 @@ def _map(
         found = []
         for axis, index in constant.items():
             if axis in named:
-                index = index + held[..., named.index(axis)].reshape((*batch, *tail))
-            found.append(index.expand((*batch, *([-1] * windows))) if axis in named else index)
+                moved = index + held[..., named.index(axis)].reshape((*batch, *tail))
+                found.append(moved.expand((*batch, *([-1] * windows))))
+            else:
+                found.append(index)
         if not masked:
             return tuple(found), held
         inside = ((wide >= 0) & (wide <= room)).all(-1)

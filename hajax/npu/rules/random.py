@@ -1,4 +1,4 @@
-"""Random bits: threefry2x32 in its partitionable form, the words that JAX draws. Salmon et al., "Parallel random numbers", 2011."""
+"""Random bits: threefry2x32 partitionable, the words that JAX draws. Salmon et al., "Parallel random numbers", 2011."""
 
 import functools
 import math
