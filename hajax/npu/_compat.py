@@ -39,7 +39,7 @@ def inner_jaxpr(params: dict[str, Any]) -> Any:
 
 def is_key(dtype: Any) -> bool:
     """Whether a dtype is that of typed random keys."""
-    return bool(jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key))
+    return bool(jax.numpy.issubdtype(dtype, jax.dtypes.prng_key))
 
 
 def key_name(dtype: Any) -> str:

@@ -108,10 +108,10 @@ def assign(calls: Sequence[Call], inputs: Sequence[int], outputs: Sequence[Any],
             if value.number in made:  # row-major, or as torch likes it
                 final.append(value)
                 continue
-            function: Any = _contiguous
+            own: Any = _contiguous
         else:
-            function = _copy
-        steps.append(Step(function.__name__.strip("_"), function, (value,), (count,), False, (), False, "an output"))
+            own = _copy
+        steps.append(Step(own.__name__.strip("_"), own, (value,), (count,), False, (), False, "an output"))
         final.append(Slot(count))
         count += 1
     positions = {number: position for position, number in enumerate(inputs)}

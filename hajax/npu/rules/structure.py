@@ -111,8 +111,8 @@ def _pad(equation: Any, context: Context) -> Any:
         return result
 
     literal = getattr(equation.invars[1], "val", None)
-    plain = literal is not None and not kind.is_complex and all(inner == 0 for _, _, inner in config)
-    if plain and float(literal) == 0:
+    plain = not kind.is_complex and all(inner == 0 for _, _, inner in config)
+    if plain and literal is not None and float(literal) == 0:
         edges = [edge for low, high, _ in reversed(config) for edge in (low, high)]
         return lambda x, value: F.pad(x, edges)  # negative edges crop, as in XLA
     return pad
