@@ -11,7 +11,7 @@ from hajax.models.kda_mla.config import DENSE, SPARSE
 from hajax.models.qwen3_5.config import FULL, LINEAR
 from tiny_models import TINIES, draw, family_of, quick_jit, random_params
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = pytest.mark.torch
 TOKENS = 70
 
 QWEN = {
@@ -50,6 +50,14 @@ CASES = {
     **{(family, case): change for family in ("kimi_linear", "ling3") for case, change in HYBRID.items()},
     **ONE,
 }
+# Run with everything else; the others, of ten seconds and more each, where slow tests are.
+QUICK = ("as it is", "attention first and last", "low-rank queries", "unbounded decay", "two of four groups", *QWEN)
+
+
+def _marked(case):
+    return pytest.param(*case, marks=[] if case[1] in QUICK else [pytest.mark.slow])
+
+
 CLASSES = {"qwen3_5": "Qwen3_5ForCausalLM", "kimi_linear": "KimiLinearForCausalLM", "ling3": "BailingHybridForCausalLM"}
 
 
@@ -71,7 +79,7 @@ def changed(name, change):
     return dataclasses.replace(config, **change)
 
 
-@pytest.mark.parametrize(("name", "case"), CASES, ids=lambda part: part.replace(" ", "-"))
+@pytest.mark.parametrize(("name", "case"), [_marked(case) for case in CASES], ids=lambda part: part.replace(" ", "-"))
 @pytest.mark.filterwarnings("ignore")  # of torch and transformers
 def test_logits_and_greedy_tokens_equal_those_of_transformers(name, case, tmp_path):
     torch, transformers = libraries()
