@@ -259,6 +259,28 @@ _UPDATED = {
 }
 
 
+def _whole_updates(x: Any, y: Any) -> Any:
+    numbers = lax.ScatterDimensionNumbers((0, 1), (), ())
+    nowhere = np.zeros((0,), np.int32)
+    return (
+        [getattr(x.at[()], how)(3.0) for how in ("set", "add", "subtract", "multiply", "max", "min")],
+        [scatter(y, nowhere, y * 2, numbers) for scatter in (lax.scatter, lax.scatter_add, lax.scatter_max)],
+        lax.dynamic_slice(x, (), ()),
+        lax.dynamic_update_slice(x, x * 2, ()),
+    )
+
+
+def _order_gradients(x: Any) -> Any:
+    return (
+        jax.grad(lambda v: jnp.sum(jnp.sort(v, 0) * jnp.arange(12.0).reshape(4, 3)))(x),
+        jax.grad(lambda v: jnp.sum(lax.top_k(v, 2)[0]))(x),
+        jax.jacfwd(lambda v: jnp.cumprod(v, 0))(x),
+        jax.grad(lambda v: jnp.sum(lax.cummax(v, 0)))(x),
+        jax.grad(lambda v: jnp.sum(lax.cumlogsumexp(v, 0)))(x),
+        jax.grad(jnp.prod)(x),
+    )
+
+
 def _placed(x: Any) -> Any:
     device = jax.devices()[0]
     return jax.device_put(x, device), lax.with_sharding_constraint(x * 2, jax.sharding.SingleDeviceSharding(device))
@@ -375,6 +397,9 @@ PROGRAMS = [
     Program("at set", _set_once, normals(F32, (4, 6), (4, 6)), ulps=0),
     Program("at apply", _apply, _with_indices((5, 3), np.array([3, 0], np.int32)), refuses="scatter"),
     Program(
+        "updates of the whole", _whole_updates, lambda rng: (np.float32(2.5), rng.standard_normal((2, 3)).astype(F32)), ulps=1
+    ),
+    Program(
         "scatter of NaN",
         lambda x, i: (x.at[i].max(jnp.nan), x.at[i].min(-jnp.inf), x.at[i].add(jnp.inf)),
         _with_indices((5,), np.array([3, 0], np.int32)),
@@ -488,4 +513,12 @@ PROGRAMS = [
         lambda x, y: (lax.eq_to_p.bind(x, y), lax.le_to_p.bind(x, y), lax.lt_to_p.bind(x, y)),
         lambda rng: all_pairs(special(F32)[:8]),
     ),
+    *over(
+        (F32, F16, BF16),
+        "top_k of specials",
+        lambda x: (lax.top_k(x, 9), lax.top_k(-x, 9), jnp.sort(-x)),
+        lambda kind: fixed(special(kind)),
+        ulps=0,
+    ),
+    Program("gradients of orders", _order_gradients, normal(F32, 4, 3), ulps=rounding(16), floor=None),
 ]

@@ -395,4 +395,5 @@ PROGRAMS = [
     ),
     *over((F16, BF16), "softmax", lambda x: jax.nn.softmax(x * 4), lambda kind: normal(kind, 4, 17), ulps=8),
     Program("erf of halves in a chain", functools.partial(lambda f, x: f(f(x)), jax.lax.erf), fixed(special(BF16)), ulps=4),
+    Program("double remainders", lambda x, y: (lax.rem(x, y), jnp.mod(x, y)), fixed(*all_pairs(special(F64))), ulps=2, x64=True),
 ]

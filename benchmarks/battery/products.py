@@ -161,6 +161,22 @@ def _spectrum(a: Any) -> Any:
 
 _RIGHT_SHAPES = ((5, 7), (7, 4))
 
+
+def _square(rng: Any) -> Any:
+    return ((rng.standard_normal((4, 4)) + 4 * np.eye(4)).astype(F32),)
+
+
+def _gradients(a: Any) -> Any:
+    """Each takes some solutions of systems, whose condition is near 10."""
+    return (
+        jax.grad(lambda a: jnp.linalg.slogdet(a)[1])(a),
+        jax.grad(lambda a: jnp.sum(jnp.linalg.inv(a)))(a),
+        jax.grad(lambda a: jnp.sum(jnp.linalg.svd(a, compute_uv=False)))(a),
+        jax.grad(lambda a: jnp.linalg.eigh(a @ a.T)[0][1])(a),
+        jax.grad(lambda a: jnp.sum(jnp.abs(jnp.linalg.qr(a)[1])))(a),
+    )
+
+
 PROGRAMS = [
     *over(FLOATS, "products", _products, lambda kind: normals(kind, *_RIGHT_SHAPES), ulps=rounding(35), floor=None),
     *over(
@@ -334,5 +350,9 @@ PROGRAMS = [
         ulps=rounding(4),
         floor=None,
         refuses="ragged_dot_general",
+    ),
+    Program("linear algebra gradients", _gradients, _square, ulps=40 * rounding(64), floor=None),
+    Program(
+        "singular matrices", lambda a: (lax.linalg.lu(a), jnp.linalg.det(a)), fixed(np.array([[1, 2], [2, 4]], F32)), ulps=16
     ),
 ]

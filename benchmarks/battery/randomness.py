@@ -57,6 +57,14 @@ def _samplers(key: Any, logits: Any) -> Any:
     )  # fmt: skip
 
 
+def _rarer(key: Any) -> Any:
+    return (
+        random.maxwell(key, (3,)), random.pareto(key, 2.0, (3,)), random.weibull_min(key, 1.0, 2.0, (3,)),
+        random.geometric(key, 0.3, (3,)), random.lognormal(key, 1.0, (3,)), random.triangular(key, 0.0, 0.5, 1.0, (3,)),
+        random.wald(key, 1.0, (3,)),
+    )  # fmt: skip
+
+
 PROGRAMS = [
     Program("bits", _bits, _key),
     Program("keys", _splits, _key),
@@ -108,4 +116,5 @@ PROGRAMS = [
     Program("another generator", lambda: random.bits(random.key(1, impl="rbg"), (3,)), lambda rng: (), refuses="random"),
     Program("bits of 64", lambda k: random.bits(k, (3,), jnp.uint64), _key, x64=True, refuses="dtype"),
     Program("double normal", lambda k: random.normal(k, (3,), jnp.float64), _key, x64=True, refuses="dtype"),
+    Program("rarer draws", _rarer, _key, ulps=64, floor=1.0),
 ]

@@ -143,6 +143,16 @@ def _window_product(x: Any) -> Any:
     return lax.reduce_window(x, np.float32(1), lax.mul, (2, 2), (1, 1), "VALID")
 
 
+def _from_starts(x: Any) -> Any:
+    """XLA leaves edges out; they are no further starts."""
+    return (
+        lax.reduce(x, np.float32(5), lax.add, (0,)),
+        lax.reduce(x, np.float32(2), lax.mul, (1,)),
+        lax.reduce_window(x, np.float32(3), lax.add, (2, 2), (1, 1), "SAME"),
+        lax.reduce_window(x, np.float32(0), lax.max, (2, 2), (1, 1), "SAME"),
+    )
+
+
 def _smoothed(x: Any, k: Any) -> Any:
     return [jnp.convolve(x, k, mode=mode) for mode in ("full", "same", "valid")], jnp.correlate(x, k)
 
@@ -295,6 +305,7 @@ PROGRAMS = [
         floor=None,
     ),
     Program("window products", _window_product, normal(F32, 4, 5), ulps=8),
+    Program("reductions from a start", _from_starts, normal(F32, 3, 4), ulps=8, floor=None),
     Program("convolve", _smoothed, normals(F32, (9,), (4,)), ulps=rounding(4), floor=None),
     Program("norms and differences", _scales, normal(F32, 4, 6), ulps=rounding(24), floor=None),
     Program(

@@ -133,12 +133,18 @@ def _scatter(equation: Any, context: Context) -> Any:
     if name == "bool" and how:
         raise refuse(equation, "booleans")
     neutral = _neutral(how, dtype_of(equation.invars[0]))
+    numbers = equation.params["dimension_numbers"]
+    placed = (*numbers.inserted_window_dims, *numbers.operand_batching_dims, *numbers.scatter_dims_to_operand_dims)
+    if not placed and len(equation.invars[1].aval.shape) > 1:
+        raise refuse(equation, "several updates of all axes")
 
     def write(x: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
         if size == 0 or updates.numel() == 0:
             return x
         found, inside = there.locate(indices, masked=drop)
         values = updates if order is None else updates.permute(order)
+        if not found:  # an update of the whole
+            return _wrapped(_WHOLE[how](x, values), name)
         if not how:
             found, values = (found, values) if not drop else _dropped(x, found, values, inside)
             return x.index_put_(found, values)
@@ -157,6 +163,16 @@ def _scatter(equation: Any, context: Context) -> Any:
         return write(x.clone(memory_format=torch.contiguous_format), indices, updates)
 
     return Operation(copy_and_write, in_place=write)
+
+
+_WHOLE = {
+    "": lambda x, values: x.copy_(values),
+    "add": lambda x, values: x.add_(values),
+    "sub": lambda x, values: x.sub_(values),
+    "mul": lambda x, values: x.mul_(values),
+    "max": lambda x, values: torch.maximum(x, values, out=x),
+    "min": lambda x, values: torch.minimum(x, values, out=x),
+}
 
 
 def _wrapped(x: torch.Tensor, name: str) -> torch.Tensor:

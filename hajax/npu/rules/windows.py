@@ -84,10 +84,15 @@ def _reduce_window_by(equation: Any, context: Context) -> Any:
     def elements(x: torch.Tensor, start: Any) -> tuple[torch.Tensor, ...]:
         return windows.views(windows.spread(x, start)).flatten(len(shape)).unbind(-1)
 
+    inside = [mask if not bool(mask.all()) else None for mask in _inside(windows, equation.invars[0], context).unbind(-1)]
+
     def reduce(*operands: torch.Tensor) -> tuple[torch.Tensor, ...]:
         results = tuple(start.expand(shape) for start in operands[count:])
-        for row in zip(*map(elements, operands[:count], starts), strict=True):
-            results = merge(*results, *row)
+        for row, mask in zip(zip(*map(elements, operands[:count], starts), strict=True), inside, strict=True):
+            merged = merge(*results, *row)
+            if mask is not None:  # what lies on an edge takes no part
+                merged = tuple(torch.where(mask, new, old) for new, old in zip(merged, results, strict=True))
+            results = merged
         return results
 
     return reduce
@@ -95,6 +100,12 @@ def _reduce_window_by(equation: Any, context: Context) -> Any:
 
 def _closed(equation: Any) -> Any:
     return jex.ClosedJaxpr(equation.params["jaxpr"], equation.params.get("consts", ()))
+
+
+def _inside(windows: _Windows, operand: Any, context: Context) -> torch.Tensor:
+    """Which elements of each window are the operand's."""
+    shape = operand.aval.shape
+    return windows.views(windows.spread(torch.ones(shape, device=context.device), 0)).flatten(len(shape)) != 0
 
 
 def _selected(equation: Any, operand: Any, context: Context) -> Any:
@@ -106,7 +117,7 @@ def _selected(equation: Any, operand: Any, context: Context) -> Any:
     if compare is None:
         raise refuse(equation, f"a selection by {equation.params['select_prim']}")
     shape = operand.aval.shape
-    inside = windows.views(windows.spread(torch.ones(shape, device=context.device), 0)).flatten(len(shape)) != 0
+    inside = _inside(windows, operand, context)
     spread = windows.spread(torch.ones(shape, device=context.device), 0).shape
     places = windows.views(torch.arange(math.prod(spread), device=context.device).reshape(spread)).flatten(len(shape))
     columns = list(zip(places.unbind(-1), inside.unbind(-1), strict=True))
