@@ -55,9 +55,10 @@ def test_generate_reports_everything_that_json_promises(hajax):
     result = json.loads(out)
     expected = {
         "text", "prompt_tokens", "new_tokens", "prefill_seconds", "prefill_tokens_per_second", "decode_tokens_per_second",
-        "implementation", "plan", "peak_rss_mib",
+        "backend", "implementation", "plan", "peak_rss_mib",
     }  # fmt: skip
     assert set(result) == expected
+    assert result["backend"] == "jax"
     assert result["new_tokens"] == 4
     assert result["prompt_tokens"] > 0
     assert result["implementation"] == "cpu"

@@ -124,8 +124,8 @@ def test_the_device_is_the_targets(acl):
     assert "expected 0, the only device, got 1" in acl.text()
 
 
-def test_initialising_and_finalising_pair():
-    acl = Acl()
+def test_initialising_and_finalising_pair(unset_acl):
+    acl = unset_acl
     assert acl.Init(0) == OK
     assert acl.Init(0) == 100002
     assert acl.Finalize() == OK
