@@ -134,6 +134,7 @@ def _scatter(equation: Any, context: Context) -> Any:
         raise refuse(equation, "booleans")
     neutral = _neutral(how, dtype_of(equation.invars[0]))
     numbers = equation.params["dimension_numbers"]
+    unique = equation.params["unique_indices"] or math.prod(equation.invars[1].aval.shape[:-1]) == 1
     placed = (*numbers.inserted_window_dims, *numbers.operand_batching_dims, *numbers.scatter_dims_to_operand_dims)
     if not placed and len(equation.invars[1].aval.shape) > 1:
         raise refuse(equation, "several updates of all axes")
@@ -146,7 +147,10 @@ def _scatter(equation: Any, context: Context) -> Any:
         if not found:  # an update of the whole
             return _wrapped(_WHOLE[how](x, values), name)
         if not how:
-            found, values = (found, values) if not drop else _dropped(x, found, values, inside)
+            if drop:
+                found, values = _dropped(x, found, values, inside)
+            if not unique:
+                found, values = _last_of_equals(x, found, values)
             return x.index_put_(found, values)
         if drop:
             values = torch.where(inside, values, neutral)
@@ -180,17 +184,30 @@ def _wrapped(x: torch.Tensor, name: str) -> torch.Tensor:
 
 
 def _dropped(x: torch.Tensor, found: Any, values: torch.Tensor, inside: torch.Tensor) -> tuple[Any, torch.Tensor]:
-    """Updates out of bounds become copies of the first that is not, or of what is there already: writing them changes nothing."""
+    """Updates out of bounds become copies of the last that is not, or of what is there already: writing them changes nothing."""
     shape = torch.broadcast_shapes(*(index.shape for index in found))
     rows = inside.reshape(inside.shape[: len(shape)]).expand(shape).reshape(-1)
     flat = [index.expand(shape).reshape(-1) for index in found]
     values = values.expand((*shape, *values.shape[len(shape) :])).reshape((rows.numel(), *values.shape[len(shape) :]))
-    first = rows.to(torch.uint8).argmax(0, keepdim=True)
-    flat = [torch.where(rows, index, index.index_select(0, first)) for index in flat]
-    there = x[tuple(index.index_select(0, first) for index in flat)]
-    instead = torch.where(rows.any(), values.index_select(0, first), there)
+    last = torch.where(rows, torch.arange(rows.numel(), device=x.device), 0).amax(0, keepdim=True)
+    flat = [torch.where(rows, index, index.index_select(0, last)) for index in flat]
+    there = x[tuple(index.index_select(0, last) for index in flat)]
+    instead = torch.where(rows.any(), values.index_select(0, last), there)
     tail = (1,) * (values.ndim - 1)
     return tuple(flat), torch.where(rows.reshape(-1, *tail), values, instead)
+
+
+def _last_of_equals(x: torch.Tensor, found: Any, values: torch.Tensor) -> tuple[Any, torch.Tensor]:
+    """Updates of one place all become the last of them, which is XLA's: torch writes them in any order, from several threads."""
+    shape = torch.broadcast_shapes(*(index.shape for index in found))
+    flat = [index.expand(shape).reshape(-1) for index in found]
+    values = values.expand((*shape, *values.shape[len(shape) :])).reshape((-1, *values.shape[len(shape) :]))
+    place, size = torch.zeros_like(flat[0]), 1
+    for index, length in zip(flat, x.shape, strict=False):
+        place, size = place * length + index, size * length
+    order = torch.arange(place.numel(), device=x.device)
+    last = torch.zeros(size, dtype=torch.int64, device=x.device).scatter_reduce_(0, place, order, "amax", include_self=False)
+    return tuple(flat), values.index_select(0, last.index_select(0, place))
 
 
 def _neutral(how: str, kind: torch.dtype) -> Any:
