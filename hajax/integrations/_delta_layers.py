@@ -218,7 +218,8 @@ def _delta(module: Any, mechanism: str, query: Tensor, key: Tensor, value: Tenso
 
 def _gated(norm: Any, output: Tensor, gate: Tensor) -> Tensor:
     """The gated norm of a layer, in place where its arrays are its own."""
-    if output.dtype == torch.float32 and norm.weight.dtype == torch.float32 and norm.activation in ("silu", "sigmoid"):
+    plain = output.dtype == torch.float32 and not _layers.hooked(norm)
+    if plain and norm.weight.dtype == torch.float32 and norm.activation in ("silu", "sigmoid"):
         return _layers.gate_normed_(output, gate.contiguous(), norm.weight, norm.variance_epsilon, norm.activation)
     normed: Tensor = norm(output.reshape(-1, output.shape[-1]), gate.reshape(-1, gate.shape[-1]))
     return normed.view(output.shape)

@@ -18,11 +18,16 @@ def _rows(x: Tensor) -> int:
     return max(1, _BLOCK_BYTES // max(1, x.shape[-1] * x.element_size()))
 
 
+def hooked(module: nn.Module) -> bool:
+    """Whether something looks at what goes into or comes out of a module: then it must be called."""
+    everywhere = nn.modules.module._global_forward_hooks or nn.modules.module._global_forward_pre_hooks
+    return bool(module._forward_hooks or module._forward_pre_hooks or everywhere)
+
+
 def owned(module: nn.Module, x: Tensor) -> Tensor:
     """What a module gives for x, to be overwritten: a copy where a hook may have kept it."""
     output: Tensor = module(x)
-    hooked = module._forward_hooks or nn.modules.module._global_forward_hooks
-    return output.clone() if hooked else output
+    return output.clone() if hooked(module) else output
 
 
 def causal_conv1d_silu(x: Tensor, weight: Tensor, history: Tensor | None, widths: Sequence[int]) -> list[Tensor]:

@@ -42,7 +42,8 @@ def mlp(original: Callable[..., Any]) -> Callable[..., Any]:
     """down(silu(gate(x)) up(x))."""
 
     def forward(self: Any, x: Tensor) -> Any:
-        if not (isinstance(self.act_fn, nn.SiLU) or type(self.act_fn).__name__ == "SiLUActivation") or not serves(self, x):
+        silu = isinstance(self.act_fn, nn.SiLU) or type(self.act_fn).__name__ == "SiLUActivation"
+        if not silu or _layers.hooked(self.act_fn) or not serves(self, x):
             return original(self, x)
         gate, up = _layers.owned(self.gate_proj, x), self.up_proj(x)
         return self.down_proj(_layers.silu_times_(gate.view(-1, gate.shape[-1]), up.view(-1, up.shape[-1])).view(gate.shape))
