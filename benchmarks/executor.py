@@ -35,7 +35,7 @@ OVERHEAD_WITHIN = 1.5
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("--models", type=Path, action="append", help="a folder of checkpoint folders")
+    parser.add_argument("--models", type=Path, action="append", help="a checkpoint folder, or a folder of them")
     parser.add_argument("--also", action="append", default=[], help="another Python, with hajax, jax and torch, for the battery")
     parser.add_argument("--only", choices=("models", "battery", "overhead"), help="one part")
     options = parser.parse_args()
@@ -67,7 +67,8 @@ def _folders(given: list[Path] | None, missing: list[dict[str, str]]) -> list[Pa
 
     found = [demo_folder()]
     for folder in given or [GOLDEN]:
-        below = sorted(path.parent for path in folder.glob("*/config.json"))
+        single = [folder] if (folder / "config.json").is_file() else []
+        below = single or sorted(path.parent for path in folder.glob("*/config.json"))
         if not below:
             missing.append({"peer": str(folder.name), "reason": "no checkpoint folders there (--models names another)"})
         found += below

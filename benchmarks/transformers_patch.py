@@ -147,6 +147,8 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="also print where a patched call spends its time")
     given = parser.parse_args()
     _harness.check_threads(parser, given.threads)
+    if given.layers < 4:
+        parser.error(f"--layers: expected 4 or more, as every fourth is one of attention, got {given.layers}")
     _harness.end_cleanly_when_told()
     os.environ["HAJAX_CACHE"] = "0"
     try:

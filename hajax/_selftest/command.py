@@ -63,6 +63,17 @@ def _through_acl(backend: str, facts: dict[str, Any], large: bool, repeats: int)
         needed = {name: why for name, why in missing.items() if name not in ("torch_npu", "import_torch")}
         if needed:
             raise LibraryError(f"backend npu: {'; '.join(f'{name}: {why}' for name, why in needed.items())}")
+    rows: list[runners.Row] = []
+    try:
+        _fill(rows, facts, emulated, large, repeats)
+    except ascend.AscendError as error:
+        if not rows:
+            raise
+        facts["not_run"] = f"the rest of the kernel alone: {' '.join(str(error).split())}"
+    return rows
+
+
+def _fill(rows: list[runners.Row], facts: dict[str, Any], emulated: bool, large: bool, repeats: int) -> None:
     with Device(emulated=emulated) as device:
         free, total = device.memory()
         path = device.library.path
@@ -71,7 +82,8 @@ def _through_acl(backend: str, facts: dict[str, Any], large: bool, repeats: int)
             "memory_free": free, "emulated": emulated,
         }  # fmt: skip
         facts["library"] = {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()[:12]}
-        return list(runners.kernel_rows(device, large=large, repeats=repeats))
+        for row in runners.kernel_rows(device, large=large, repeats=repeats):
+            rows.append(row)  # kept when a later one ends it all
 
 
 def _through_torch(backend: str, facts: dict[str, Any], large: bool, repeats: int) -> list[runners.Row]:
@@ -79,6 +91,8 @@ def _through_torch(backend: str, facts: dict[str, Any], large: bool, repeats: in
     try:
         return list(runners.torch_rows(backend, large=large, repeats=repeats))
     except (ImportError, RuntimeError, NotImplementedError) as error:
+        if backend == "torch" and isinstance(error, ImportError):
+            raise LibraryError(f"backend torch: {error.name} is not installed: pip install {error.name}") from error
         if backend != "npu" or isinstance(error, ascend.AscendError):
             raise
         facts["not_run"] = f"operators through torch_npu: {' '.join(str(error).split())}"
@@ -120,6 +134,7 @@ def describe(report: Mapping[str, Any]) -> list[RenderableType]:
         )  # fmt: skip
     failed = sum(not row["ok"] for row in report["rows"])
     parts: list[RenderableType] = [table]
+    parts += [f"{row['op']} {_words(row['case'])}: {row['error']}" for row in report["rows"] if row["error"]]
     if report.get("not_run"):
         parts.append(f"NOT RUN: {report['not_run']}")
     parts.append(f"{'passed' if report['ok'] else 'FAILED'}: {len(report['rows']) - failed} of {len(report['rows'])} cases")

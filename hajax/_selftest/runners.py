@@ -11,6 +11,7 @@ import numpy as np
 from hajax import conformance, ops, planner
 from hajax._jit import jit
 from hajax._selftest import cases
+from hajax.backends import ascend
 from hajax.backends.ascend_device import Device
 from hajax.passes.plan_cycles import plan_cycles
 from hajax.plans import Plan, Shape, to_bytes
@@ -36,6 +37,7 @@ class Row:
     launches: int | None = None
     schedule: str | None = None
     plan: str | None = None  # the start of its SHA-256
+    error: str | None = None  # why there are no results
 
     @property
     def ok(self) -> bool:
@@ -47,21 +49,30 @@ def kernel_rows(device: Device, *, large: bool, repeats: int) -> Iterator[Row]:
     """The family's cases, the kernel alone: arrays laid out on the host, launched through ACL, the median of `repeats`."""
     target = device.target
     for op, case in cases.family(large):
-        drawn = conformance.inputs(case)
-        arrays = cases.kernel_arrays(case, drawn)
-        plan = _plan_of(case, target)
-        bounds = arrays["bounds"]
-        assert bounds is not None
-        call = device.place(to_bytes(plan)).prepare(case.tokens, bounds, case.key_dim**-0.5)
-        results = [device.run(call, arrays) for _ in range(repeats)]
-        output, state, _ = results[-1]
-        cycles = sum(plan_cycles(plan, target))
-        yield _compared(
-            op, str(case), "acl", (output, state.reshape(-1, *state.shape[2:])), cases.expected_of(case, drawn),
-            time_us=statistics.median(time for *_, time in results),
-            modelled_cycles=cycles, modelled_us=cycles / target.clock_mhz, launches=call.needs.launches, schedule=plan.schedule,
-            plan=hashlib.sha256(to_bytes(plan)).hexdigest()[:12],
-        )  # fmt: skip
+        try:
+            yield _kernel_row(device, target, op, case, repeats)
+        except (ascend.AscendError, MemoryError) as error:  # the others may still run
+            yield Row(op, str(case), "acl", None, None, False, None, error=" ".join(str(error).split()))
+            if isinstance(error, ascend.DeviceLostError):
+                device.reopen()
+
+
+def _kernel_row(device: Device, target: NpuTarget, op: str, case: conformance.Case, repeats: int) -> Row:
+    drawn = conformance.inputs(case)
+    arrays = cases.kernel_arrays(case, drawn)
+    plan = _plan_of(case, target)
+    bounds = arrays["bounds"]
+    assert bounds is not None
+    call = device.place(to_bytes(plan)).prepare(case.tokens, bounds, case.key_dim**-0.5)
+    results = [device.run(call, arrays) for _ in range(repeats)]
+    output, state, _ = results[-1]
+    cycles = sum(plan_cycles(plan, target))
+    return _compared(
+        op, str(case), "acl", (output, state.reshape(-1, *state.shape[2:])), cases.expected_of(case, drawn),
+        time_us=statistics.median(time for *_, time in results),
+        modelled_cycles=cycles, modelled_us=cycles / target.clock_mhz, launches=call.needs.launches, schedule=plan.schedule,
+        plan=hashlib.sha256(to_bytes(plan)).hexdigest()[:12],
+    )  # fmt: skip
 
 
 def torch_rows(backend: str, *, large: bool, repeats: int) -> Iterator[Row]:
