@@ -58,6 +58,16 @@ def _updates(how: str) -> Any:
     return update
 
 
+def _set_twice(x: Any, v: Any) -> Any:
+    """XLA's last update of a place stays, wherever dropped ones stand."""
+    before, after = jnp.array([9, 0, 0, 2, 0, -9, 2]), jnp.array([1, 3, 1, 9, 1, 3, 12])
+    many = jnp.arange(3000) % 5 % 4
+    return (
+        x.at[before].set(v, mode="drop"), x.at[after].set(v), x.at[after, before].set(v[:, 0]), x.at[after[3:4]].set(v[:1]),
+        x.at[many, 2].set(jnp.arange(3000.0)),
+    )  # fmt: skip
+
+
 def _set_once(x: Any, v: Any) -> Any:
     i, j = jnp.array([2, 0, 9, -1]), jnp.array([1, 5, 0, 2])
     return (
@@ -394,6 +404,7 @@ PROGRAMS = [
         for how, kinds in _UPDATED.items()
         for kind in kinds
     ),
+    Program("at set of one place twice, and of none", _set_twice, normals(F32, (4, 6), (7, 6)), ulps=0),
     Program("at set", _set_once, normals(F32, (4, 6), (4, 6)), ulps=0),
     Program("at apply", _apply, _with_indices((5, 3), np.array([3, 0], np.int32)), refuses="scatter"),
     Program(

@@ -90,7 +90,9 @@ class _Arrays:
     def tensor(self, leaf: Any, kind: Any, donated: bool) -> torch.Tensor:
         if isinstance(leaf, torch.Tensor):
             if donated and leaf.requires_grad:
-                raise ValueError("donated argument: expected a tensor that requires no gradient, got one that does (use .detach())")
+                raise ValueError(
+                    "donated argument: expected a tensor that requires no gradient, got one that does: use .detach()"
+                )
             tensor = dtypes.enter(leaf, kind, self.device)
             return tensor.contiguous() if donated else tensor
         if isinstance(leaf, jax.Array) and not donated:

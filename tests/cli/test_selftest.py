@@ -118,3 +118,20 @@ def test_torch_runs_every_operator():
     assert report["ok"], report
     assert {"causal_conv1d", "l2norm", "gated_rms_norm", "kda"} <= {row["op"] for row in report["rows"]}
     assert {row["path"] for row in report["rows"]} == {"torch"} and "device" not in report
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [("launch:3", "launch_error"), ("device_lost:2", "device_lost"), ("malloc:2", "no_memory"), ("execute:2", "stream_error")],
+)
+def test_a_case_that_fails_on_the_device_is_told_and_the_others_still_run(hajax, fault, said):
+    library = ascend.open_emulated_library().lib
+    assert library.hajax_sim_inject(fault.encode()) == 0
+    try:
+        code, out, _ = hajax("--backend", "sim")
+    finally:
+        library.hajax_sim_inject(b"")
+    rows = pasted(out)["rows"]
+    failed = [row for row in rows if not row["ok"]]
+    assert code == 1 and len(rows) == 13 and len(failed) == 1
+    assert said in failed[0]["error"] and "FAILED: 12 of 13 cases" in out

@@ -211,6 +211,25 @@ def test_hooks_see_what_modules_gave(model):
     assert all(torch.equal(x, y) for x, y in zip(seen, kept, strict=True))
 
 
+def test_hooks_fire_on_the_modules_they_fired_on(model):
+    """Also on those whose work another module's forward has taken over; what they return counts."""
+
+    def fired():
+        names = set()
+        handles = []
+        for name, module in model.named_modules():
+            handles.append(module.register_forward_hook(lambda *_, name=name: names.add(name)))
+            handles.append(module.register_forward_pre_hook(lambda *_, name=name: names.add(f"before {name}")))
+        with torch.no_grad():
+            model(token_ids(), use_cache=False)
+        [handle.remove() for handle in handles]
+        return names
+
+    wanted = fired()
+    with patch_transformers():
+        assert fired() == wanted
+
+
 def test_a_compiled_model_holds_the_operator(model):
     """In one graph a layer, without a break."""
     from torch._dynamo.testing import CompileCounterWithBackend

@@ -100,6 +100,13 @@ def test_a_donated_tensor_is_written_in_place_and_no_other_is():
     assert not kept.any() and found[1].tolist() == [1] * 4
 
 
+def test_a_donated_tensor_that_requires_a_gradient_is_refused():
+    weights = torch.ones(3, requires_grad=True)
+    with pytest.raises(ValueError, match="donated argument: expected a tensor that requires no gradient"):
+        on_torch(lambda w: w * 2, donate_argnums=0)(weights)
+    assert not on_torch(lambda w: w)(weights).requires_grad
+
+
 def test_results_never_share_memory_with_arguments_or_one_another():
     x = torch.arange(6.0).reshape(2, 3)
     results = on_torch(lambda x: (x, x.T, x[0], x + 0, jnp.zeros((2, 3)), jnp.broadcast_to(x[:1], (4, 3))))(x)
