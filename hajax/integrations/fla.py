@@ -4,10 +4,16 @@ An argument does here what it does there, or is refused by its name. Beyond fla,
 length, short or long, takes the same kernel: `chunk_size` and what else only tunes fla's kernels is checked and has no effect.
 """
 
+import numbers
 import warnings
 from typing import Any
 
-import torch
+try:
+    import torch
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ImportError("hajax.integrations.fla needs torch, which is not installed: pip install torch", name="torch") from error
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -16,6 +22,7 @@ from hajax.npu import torch_ops
 
 _L2NORM_EPS = 1e-6
 _WIDEST = 256  # head dims of the kernels: multiples of 8 up to this
+_INTEGERS = (torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64)
 _NAMES = {dtype: name for name, dtype in torch_ops.DTYPES.items()}
 
 
@@ -51,6 +58,7 @@ def chunk_gated_delta_rule(
         name: kwargs.pop(name, default) for name, default in (("use_gate_in_kernel", False), ("A_log", None), ("dt_bias", None))
     }
     _refuse_unknown(kwargs)
+    _check(q, k, v, {"g": g, "beta": beta}, gate | {"initial_state": initial_state}, scale)
     if gate["use_gate_in_kernel"]:
         g = _scalar_gate(g, gate["A_log"], gate["dt_bias"])
     beta = _strength(beta, use_beta_sigmoid_in_kernel, allow_neg_eigval)
@@ -89,9 +97,11 @@ def fused_recurrent_gated_delta_rule(
     state_v_first = _old_name(kwargs, state_v_first)
     _refuse(gv=(gv, None))
     _refuse_unknown(kwargs)
+    given = {"g": g, "gk": gk, "beta": beta}
+    given = {name: x for name, x in given.items() if x is not None or (name == "g" and use_gate_in_kernel)}
+    _check(q, k, v, given, {"A_log": A_log, "dt_bias": dt_bias, "initial_state": initial_state}, scale)
     if use_gate_in_kernel:
-        if g is None:
-            raise ValueError("g: expected the gate's raw input with use_gate_in_kernel=True, got None")
+        assert g is not None
         g = _scalar_gate(g, A_log, dt_bias)
     beta = torch.ones_like(v[..., 0]) if beta is None else beta
     beta = _strength(beta, use_beta_sigmoid_in_kernel, allow_neg_eigval)
@@ -137,6 +147,7 @@ def chunk_kda(
 
     With use_gate_in_kernel, g is the raw input of -exp(A_log) softplus(g + dt_bias), or with a lower_bound of
     lower_bound sigmoid(exp(A_log) (g + dt_bias)); A_log [HV], dt_bias [HV K] and chunk_size 32 or 64 come as keywords.
+    Without it `lower_bound`, A_log and dt_bias have no effect, as in fla. A half initial_state is converted, which fla refuses.
     `safe_gate` and `disable_recompute` only choose among fla's kernels. Refused: cp_context, return_intermediate_states and
     use_graph.
     """
@@ -148,8 +159,8 @@ def chunk_kda(
     _check_chunk_size(kwargs, (32, 64))
     a_log, dt_bias = kwargs.pop("A_log", None), kwargs.pop("dt_bias", None)
     _refuse_unknown(kwargs)
-    if initial_state is not None and initial_state.dtype != torch.float32:
-        raise TypeError(f"initial_state: expected torch.float32, got {initial_state.dtype}")
+    optional = {"A_log": a_log, "dt_bias": dt_bias, "initial_state": initial_state}
+    _check(q, k, v, {"g": g, "beta": beta}, optional, scale, lower_bound, by_channel=True)
     if use_gate_in_kernel:
         if safe_gate and (lower_bound is None or not -5 <= lower_bound < 0):
             raise ValueError(f"lower_bound: expected -5 <= lower_bound < 0 with safe_gate=True, got {lower_bound}")
@@ -184,6 +195,8 @@ def fused_recurrent_kda(
     """As `chunk_kda`; output in v's dtype. Refused: a beta for each value channel."""
     state_v_first = _old_name(kwargs, state_v_first)
     _refuse_unknown(kwargs)
+    optional = {"A_log": A_log, "dt_bias": dt_bias, "initial_state": initial_state}
+    _check(q, k, v, {"g": g, "beta": beta}, optional, scale, lower_bound, by_channel=True)
     if use_gate_in_kernel:
         g = _channel_gate(g, A_log, dt_bias, lower_bound)
     beta = _strength(beta, use_beta_sigmoid_in_kernel, allow_neg_eigval)
@@ -220,11 +233,71 @@ def _check_chunk_size(kwargs: dict[str, Any], sizes: tuple[int, ...]) -> None:
         raise ValueError(f"chunk_size: expected one of {sizes}, got {size!r}")
 
 
+def _got(x: Any) -> str:
+    return "None" if x is None else type(x).__name__
+
+
+def _check(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    required: dict[str, Tensor | None],
+    optional: dict[str, Any],
+    scale: float | None,
+    lower_bound: float | None = None,
+    by_channel: bool = False,
+) -> None:
+    """Raises TypeError or ValueError naming the first argument that does not go with the others."""
+    given = {name: x for name, x in optional.items() if x is not None and name != "use_gate_in_kernel"}
+    tensors: dict[str, Any] = {"q": q, "k": k, "v": v, **required, **given}
+    for name, x in tensors.items():
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name}: expected a torch tensor, got {_got(x)}")
+    for name, number in (("scale", scale), ("lower_bound", lower_bound)):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, numbers.Real)):
+            raise TypeError(f"{name}: expected a number or None, got {number!r}")
+    for name, x in tensors.items():
+        if x.device != q.device:
+            raise ValueError(f"{name}: expected a tensor on {q.device} as q, got one on {x.device}")
+    if q.dtype not in _NAMES:
+        raise TypeError(f"q: expected one of {', '.join(torch_ops.DTYPES)}, got {q.dtype}")
+    for name, x in tensors.items():
+        if name in ("k", "v") and x.dtype != q.dtype:
+            raise TypeError(f"{name}: expected {q.dtype} as q, got {x.dtype}")
+        if not x.is_floating_point():
+            raise TypeError(f"{name}: expected a floating-point tensor, got {x.dtype}")
+    if q.ndim != 4:
+        raise ValueError(f"q: expected [B, T, H, K], got {list(q.shape)}")
+    batch, tokens, heads, key_dim = q.shape
+    if k.shape != q.shape:
+        raise ValueError(f"k: expected [B, T, H, K] = {list(q.shape)} as q, got {list(k.shape)}")
+    if v.ndim != 4 or v.shape[:2] != q.shape[:2]:
+        raise ValueError(f"v: expected [B, T, HV, V] = [{batch}, {tokens}, HV, V] as q, got {list(v.shape)}")
+    value_heads = v.shape[2]
+    if heads < 1 or value_heads < 1 or value_heads % heads:
+        raise ValueError(f"v: expected HV to be a positive multiple of q's H={heads}, got HV={value_heads}")
+    gates, beta = (batch, tokens, value_heads), required.get("beta")
+    if beta is not None and beta.shape == v.shape:
+        raise NotImplementedError(
+            f"beta: expected [B, T, HV] = {list(gates)}, as hajax has none by channel, got {list(beta.shape)}"
+        )
+    channels = (*gates, key_dim)
+    wanted = {"g": channels if by_channel else gates, "gk": channels, "beta": gates}
+    for name, y in required.items():
+        if y is not None and y.shape != wanted[name]:
+            axes = "[B, T, HV]" if len(wanted[name]) == 3 else "[B, T, HV, K]"
+            raise ValueError(f"{name}: expected {axes} = {list(wanted[name])}, got {list(y.shape)}")
+    sizes = {"A_log": value_heads, "dt_bias": value_heads * (key_dim if by_channel else 1)}
+    for name, size in sizes.items():
+        if name in given and given[name].numel() != size:
+            raise ValueError(f"{name}: expected {size} elements, got {list(given[name].shape)}")
+
+
 def _scalar_gate(g: Tensor, a_log: Tensor | None, dt_bias: Tensor | None) -> Tensor:
     if a_log is None:
         raise ValueError("A_log: expected a tensor [HV] with use_gate_in_kernel=True, got None")
-    raw = g.float() if dt_bias is None else g.float() + dt_bias.float()
-    return -a_log.float().exp() * F.softplus(raw)
+    raw = g.float() if dt_bias is None else g.float() + dt_bias.float().reshape(-1)
+    return -a_log.float().exp().reshape(-1) * F.softplus(raw)
 
 
 def _channel_gate(g: Tensor, a_log: Tensor | None, dt_bias: Tensor | None, lower_bound: float | None) -> Tensor:
@@ -241,31 +314,45 @@ def _channel_gate(g: Tensor, a_log: Tensor | None, dt_bias: Tensor | None, lower
 def _strength(beta: Tensor, sigmoid: bool, allow_neg_eigval: bool) -> Tensor:
     if allow_neg_eigval and not sigmoid:
         raise ValueError("allow_neg_eigval: expected False without use_beta_sigmoid_in_kernel=True, got True")
-    if beta.ndim != 3:
-        raise NotImplementedError(f"beta: expected [B, T, HV], got {list(beta.shape)}")
     beta = beta.float()
     return (2.0 if allow_neg_eigval else 1.0) * beta.sigmoid() if sigmoid else beta
 
 
 def _bounds(q: Tensor, cu_seqlens: Tensor | None, state: Tensor | None, cu_seqlens_cpu: Tensor | None = None) -> Tensor:
     """int32 [B, N + 1] for the operator."""
-    if q.ndim != 4:
-        raise ValueError(f"q: expected [B, T, H, K], got {list(q.shape)}")
     if cu_seqlens is None:
         if cu_seqlens_cpu is not None:
             raise ValueError("cu_seqlens_cpu: expected None without cu_seqlens, got a tensor")
         bounds = torch.zeros(q.shape[0], 2, dtype=torch.int32, device=q.device)
         bounds[:, 1] = q.shape[1]
         return bounds
+    given = {"cu_seqlens": cu_seqlens} if cu_seqlens_cpu is None else {"cu_seqlens": cu_seqlens, "cu_seqlens_cpu": cu_seqlens_cpu}
+    for name, x in given.items():
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name}: expected a torch tensor, got {_got(x)}")
+        if x.dtype not in _INTEGERS:
+            raise TypeError(f"{name}: expected integers, got {x.dtype}")
+        if x.device not in (q.device, torch.device("cpu")):
+            raise ValueError(f"{name}: expected a tensor on {q.device} as q, or on the CPU, got one on {x.device}")
     if q.shape[0] != 1:
         raise ValueError(f"q: expected one row, holding all sequences, with cu_seqlens, got {q.shape[0]}")
     if cu_seqlens.ndim != 1 or len(cu_seqlens) < 2:
         raise ValueError(f"cu_seqlens: expected [N + 1], got {list(cu_seqlens.shape)}")
     if cu_seqlens_cpu is not None and cu_seqlens_cpu.shape != cu_seqlens.shape:
         raise ValueError(f"cu_seqlens_cpu: expected {list(cu_seqlens.shape)} as cu_seqlens, got {list(cu_seqlens_cpu.shape)}")
-    if state is not None and state.shape[0] != len(cu_seqlens) - 1:
-        raise ValueError(f"initial_state: expected {len(cu_seqlens) - 1} states as cu_seqlens cuts, got {state.shape[0]}")
+    if state is not None and state.shape[:1] != (len(cu_seqlens) - 1,):
+        raise ValueError(f"initial_state: expected {len(cu_seqlens) - 1} states as cu_seqlens cuts, got {list(state.shape)}")
+    for name, x in given.items():
+        if torch.compiler.is_compiling() or x.is_meta or isinstance(x, torch._subclasses.FakeTensor):
+            continue  # no values to look at
+        cuts = x.tolist()
+        if cuts[0] != 0 or cuts[-1] != q.shape[1] or cuts != sorted(cuts):
+            raise ValueError(f"{name}: expected ascending integers from 0 to T={q.shape[1]}, got {_few(cuts)}")
     return cu_seqlens.to(q.device, torch.int32)[None]
+
+
+def _few(cuts: list[int]) -> str:
+    return str(cuts) if len(cuts) <= 8 else f"[{', '.join(map(str, cuts[:4]))}, ..., {', '.join(map(str, cuts[-3:]))}]"
 
 
 def _delta_rule(
@@ -283,10 +370,6 @@ def _delta_rule(
     state_v_first: bool,
     dtype: torch.dtype,
 ) -> tuple[Tensor, Tensor | None]:
-    if dtype not in _NAMES:
-        raise TypeError(f"q: expected one of {', '.join(torch_ops.DTYPES)}, got {dtype}")
-    common = torch.promote_types(torch.promote_types(q.dtype, k.dtype), v.dtype)
-    q, k, v = (x.to(common) for x in (q, k, v))
     key_dim, value_dim, heads = k.shape[-1], v.shape[-1], v.shape[-2]
     if key_dim > _WIDEST:
         raise NotImplementedError(f"k: expected K <= {_WIDEST}, got {key_dim}")
@@ -294,13 +377,11 @@ def _delta_rule(
     if initial_state is None:
         state = torch.zeros(rows, heads, key_dim, value_dim, dtype=torch.float32, device=q.device)
     else:
-        state = initial_state.float()
-        if state_v_first:
-            state = state.mT
-        if state.shape != (rows, heads, key_dim, value_dim):
-            layout = "[N, HV, V, K]" if state_v_first else "[N, HV, K, V]"
-            wanted = [rows, heads, value_dim, key_dim] if state_v_first else [rows, heads, key_dim, value_dim]
+        layout = "[N, HV, V, K]" if state_v_first else "[N, HV, K, V]"
+        wanted = [rows, heads, value_dim, key_dim] if state_v_first else [rows, heads, key_dim, value_dim]
+        if list(initial_state.shape) != wanted:
             raise ValueError(f"initial_state: expected {layout} = {wanted}, got {list(initial_state.shape)}")
+        state = initial_state.float().mT if state_v_first else initial_state.float()
     pads = (-key_dim % 8, -value_dim % 8)
     if pads != (0, 0):  # channels of zeros: they are never written and never read
         q, k, v = F.pad(q, (0, pads[0])), F.pad(k, (0, pads[0])), F.pad(v, (0, pads[1]))

@@ -9,7 +9,12 @@ Importing this module registers them.
 import functools
 from typing import Any
 
-import torch
+try:
+    import torch
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise ImportError("hajax.npu.torch_ops needs torch, which is not installed: pip install torch", name="torch") from error
 from torch import Tensor
 
 from hajax.backends import cpu
@@ -17,6 +22,7 @@ from hajax.mechanisms import MECHANISMS
 from hajax.npu import delta_rule_reference
 from hajax.plans import Shape
 
+_OPERANDS = ("query", "key", "value", "log_decay", "beta", "state", "bounds")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 _OPTIONS = "str mechanism, float scale, float l2norm_eps, str output_dtype"
@@ -68,7 +74,7 @@ def _signature(
         raise TypeError(f"query: expected one of {', '.join(DTYPES)}, got {dtypes[0]}")
     real = torch.float32
     for name, got, wanted in zip(
-        ("key", "value", "log_decay", "beta", "state", "bounds"), dtypes[1:],
+        _OPERANDS[1:], dtypes[1:],
         (dtypes[0], dtypes[0], real, real, real, torch.int32), strict=True,
     ):  # fmt: skip
         if got != wanted:
@@ -77,8 +83,16 @@ def _signature(
     return shape, DTYPES[output_dtype]
 
 
+def _check_devices(operands: tuple[Tensor, ...]) -> None:
+    device = operands[0].device
+    if any(x.device != device for x in operands):
+        found = ", ".join(f"{name} on {x.device}" for name, x in zip(_OPERANDS, operands, strict=True))
+        raise ValueError(f"operands: expected all on one device, got {found}")
+
+
 def check(operands: tuple[Tensor, ...], mechanism: str, output_dtype: str) -> tuple[Shape, torch.dtype]:
     """The problem of these seven operands, and the output's dtype. Raises ValueError or TypeError naming what does not fit."""
+    _check_devices(operands)
     return _signature(tuple(x.shape for x in operands), tuple(x.dtype for x in operands), mechanism, output_dtype)
 
 
@@ -151,6 +165,7 @@ def _delta_rule_fake(*args: Any) -> tuple[Tensor, Tensor]:
 
 
 def _delta_rule_in_place_fake(*args: Any) -> Tensor:
+    _check_devices(args[:7])
     value, output_dtype = args[2], args[10]
     if output_dtype not in DTYPES:
         raise ValueError(f"output_dtype: expected one of {', '.join(DTYPES)}, got {output_dtype!r}")
@@ -188,6 +203,10 @@ def _backward(ctx: Any, grad_output: Tensor, grad_state: Tensor) -> tuple[Tensor
     return (*grads, None, None, None, None, None)
 
 
+def _refuse_second(ctx: Any, *gradients: Tensor) -> Any:
+    raise NotImplementedError("hajax::delta_rule: expected a first derivative, got a derivative of its gradient")
+
+
 def _refuse_gradient(keyset: Any, *args: Any) -> Tensor:
     if torch.is_grad_enabled() and any(x.requires_grad for x in args[:6]):
         raise RuntimeError(
@@ -208,6 +227,8 @@ torch.library.register_fake("hajax::delta_rule", _delta_rule_fake, lib=_library)
 torch.library.register_fake("hajax::delta_rule_", _delta_rule_in_place_fake, lib=_library)
 torch.library.register_fake("hajax::delta_rule_backward", _backward_fake, lib=_library)
 torch.library.register_autograd("hajax::delta_rule", _backward, setup_context=_setup_context, lib=_library)
+
+torch.library.register_autograd("hajax::delta_rule_backward", _refuse_second, lib=_library)
 
 delta_rule = torch.ops.hajax.delta_rule.default
 delta_rule_ = torch.ops.hajax.delta_rule_.default

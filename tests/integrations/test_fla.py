@@ -2,6 +2,8 @@
 
 import inspect
 import math
+import subprocess
+import sys
 
 import pytest
 
@@ -223,7 +225,11 @@ REFUSED = [
     (fla.chunk_kda, {"return_intermediate_states": True}, NotImplementedError, "return_intermediate_states"),
     (fla.chunk_kda, {"use_graph": True}, NotImplementedError, "use_graph"),
     (fla.chunk_kda, {"max_num_seqs": 4}, NotImplementedError, "max_num_seqs"),
-    (fla.chunk_kda, {"initial_state": torch.zeros(B, HV, K, V).half()}, TypeError, "initial_state: expected torch.float32"),
+    *[(f, {"initial_state": torch.zeros(3)}, ValueError, "initial_state: expected") for f in ALL],
+    *[(f, {"scale": "x"}, TypeError, "scale: expected a number or None, got 'x'") for f in ALL],
+    *[(f, {"scale": True}, TypeError, "scale: expected a number") for f in ALL],
+    *[(f, {"lower_bound": "x"}, TypeError, "lower_bound: expected a number") for f in KDA],
+    *[(f, {"use_gate_in_kernel": True, "A_log": torch.zeros(HV + 1)}, ValueError, "A_log: expected 4 elements") for f in ALL],
     (fla.fused_recurrent_gated_delta_rule, {"gv": torch.zeros(B, T, HV, V)}, NotImplementedError, "gv"),
 ]
 
@@ -244,6 +250,81 @@ def test_refused_tensors_are_named(function):
     one = tensors(function, batch=1)
     with pytest.raises(ValueError, match="initial_state: expected 2 states"):
         run(function, one, cu_seqlens=torch.tensor([0, 3, T]), initial_state=state_of(1))
+
+
+WRONG = {
+    "numpy q": ("q", lambda x: x.numpy(), TypeError, "q: expected a torch tensor, got ndarray"),
+    "no q": ("q", lambda x: None, TypeError, "q: expected a torch tensor, got None"),
+    "no k": ("k", lambda x: None, TypeError, "k: expected a torch tensor, got None"),
+    "half q": ("q", lambda x: x.half(), TypeError, "k: expected torch.float16 as q, got torch.float32"),
+    "half v": ("v", lambda x: x.half(), TypeError, "v: expected torch.float32 as q, got torch.float16"),
+    "integer g": ("g", lambda x: x.int(), TypeError, "g: expected a floating-point tensor, got torch.int32"),
+    "k elsewhere": ("k", lambda x: x.to("meta"), ValueError, "k: expected a tensor on cpu as q, got one on meta"),
+    "beta elsewhere": ("beta", lambda x: x.to("meta"), ValueError, "beta: expected a tensor on cpu as q, got one on meta"),
+    "flat q": ("q", lambda x: x[0], ValueError, r"q: expected \[B, T, H, K\], got \[37, 2, 16\]"),
+    "short k": ("k", lambda x: x[:, 1:], ValueError, r"k: expected .* = \[2, 37, 2, 16\] as q, got \[2, 36, 2, 16\]"),
+    "short v": ("v", lambda x: x[:, 1:], ValueError, r"v: expected .*\[2, 37, HV, V\] as q, got \[2, 36, 4, 24\]"),
+    "heads of v": ("v", lambda x: x[:, :, 1:], ValueError, "v: expected HV to be a positive multiple of q's H=2, got HV=3"),
+    "short g": ("g", lambda x: x[:, 1:], ValueError, r"g: expected \[B, T, HV.*\] = .*, got \[2, 36, 4"),
+    "flat beta": ("beta", lambda x: x[..., 0], ValueError, r"beta: expected .* = \[2, 37, 4\], got \[2, 37\]"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("function", ALL)
+def test_a_tensor_that_does_not_fit_the_others_is_named(function, wrong):
+    name, change, error, message = WRONG[wrong]
+    x = tensors(function)
+    with pytest.raises(error, match="^" + message):
+        run(function, {**x, name: change(x[name])})
+
+
+@pytest.mark.parametrize("function", ALL)
+def test_a_gate_that_is_needed_is_named(function):
+    options = {"use_gate_in_kernel": True, "A_log": torch.zeros(HV)}
+    with pytest.raises(TypeError, match="g: expected a torch tensor, got None"):
+        run(function, {**tensors(function), "g": None}, **options)
+
+
+CUTS = {
+    "short": (torch.tensor([0, 10, T - 1]), ValueError, rf"expected ascending integers from 0 to T={T}, got \[0, 10, 36\]"),
+    "long": (torch.tensor([0, 10, T + 1]), ValueError, "expected ascending"),
+    "late": (torch.tensor([1, 10, T]), ValueError, "expected ascending"),
+    "descending": (torch.tensor([0, 20, 10, T]), ValueError, "expected ascending"),
+    "floats": (torch.tensor([0.0, 10.0, T]), TypeError, "expected integers, got torch.float32"),
+    "list": ([0, 10, T], TypeError, "expected a torch tensor, got list"),
+    "elsewhere": (torch.tensor([0, T], device="meta"), ValueError, "expected a tensor on cpu"),
+}
+
+
+@pytest.mark.parametrize("wrong", CUTS)
+@pytest.mark.parametrize("function", ALL)
+def test_cu_seqlens_that_do_not_cut_the_tokens_are_refused(function, wrong):
+    cuts, error, message = CUTS[wrong]
+    with pytest.raises(error, match=f"^cu_seqlens: {message}"):
+        run(function, tensors(function, batch=1), cu_seqlens=cuts)
+
+
+@pytest.mark.parametrize("function", ALL)
+def test_a_half_state_is_converted(function):
+    x, state = tensors(function), state_of(B).half()
+    output, final = run(function, x, initial_state=state, output_final_state=True)
+    assert torch.equal(output, run(function, x, initial_state=state.float())[0])
+    assert final.dtype == torch.float32
+
+
+@pytest.mark.parametrize("function", KDA)
+def test_lower_bound_means_nothing_without_the_gate(function):
+    x = tensors(function)
+    assert torch.equal(run(function, x, lower_bound=-5.0)[0], run(function, x)[0])
+
+
+@pytest.mark.parametrize("what", ["hajax.integrations.fla", "hajax.npu.torch_ops", "patch_transformers"])
+def test_without_torch_the_import_says_so(what):
+    load = "integrations.patch_transformers()" if what == "patch_transformers" else f"import {what}"
+    script = f"import sys; sys.modules['torch'] = None\nfrom hajax import integrations\n{load}"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert f"ImportError: {what} needs torch, which is not installed: pip install torch" in done.stderr.splitlines()[-1]
 
 
 ARGUMENTS = {  # of fla-core 0.6.0, in order

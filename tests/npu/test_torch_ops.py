@@ -218,6 +218,15 @@ def test_what_does_not_fit_is_named(wrong):
         torch_ops.delta_rule(*args)
 
 
+@pytest.mark.parametrize("place", [0, 1, 6])
+def test_operands_on_different_devices_are_named(place):
+    args = list(operands("gated_delta_rule"))
+    args[place] = args[place].to("meta")
+    for operator in (torch_ops.delta_rule, torch_ops.delta_rule_):
+        with pytest.raises(ValueError, match=r"operands: expected all on one device, got query on .* bounds on"):
+            operator(*args, "gated_delta_rule", *OPTIONS)
+
+
 def test_bounds_out_of_the_tokens_are_refused():
     args = list(operands("gated_delta_rule"))
     args[6] = torch.tensor([[0, 71], [0, 70]], dtype=torch.int32)
