@@ -84,15 +84,16 @@ def _signature(
 
 
 def _check_devices(operands: tuple[Tensor, ...]) -> None:
-    device = operands[0].device
-    if any(x.device != device for x in operands):
-        found = ", ".join(f"{name} on {x.device}" for name, x in zip(_OPERANDS, operands, strict=False))
+    """All on one device; the bounds may stay on the host."""
+    device, bounds = operands[0].device, operands[6].device
+    if any(x.device != device for x in operands[:6]) or (bounds != device and bounds.type != "cpu"):
+        found = ", ".join(f"{name} on {x.device}" for name, x in zip(_OPERANDS, operands, strict=True))
         raise ValueError(f"operands: expected all on one device, got {found}")
 
 
 def check(operands: tuple[Tensor, ...], mechanism: str, output_dtype: str) -> tuple[Shape, torch.dtype]:
     """The problem of these seven operands, and the output's dtype. Raises ValueError or TypeError naming what does not fit."""
-    _check_devices(operands[:6])  # the bounds may stay on the host
+    _check_devices(operands)
     return _signature(tuple(x.shape for x in operands), tuple(x.dtype for x in operands), mechanism, output_dtype)
 
 
@@ -165,7 +166,7 @@ def _delta_rule_fake(*args: Any) -> tuple[Tensor, Tensor]:
 
 
 def _delta_rule_in_place_fake(*args: Any) -> Tensor:
-    _check_devices(args[:6])
+    _check_devices(args[:7])
     value, output_dtype = args[2], args[10]
     if output_dtype not in DTYPES:
         raise ValueError(f"output_dtype: expected one of {', '.join(DTYPES)}, got {output_dtype!r}")
