@@ -8,13 +8,13 @@ from typing import Any
 import jax
 import ml_dtypes
 import numpy as np
-from battery import arrays, control, elementwise, products, randomness, reductions
+from battery import arrays, control, elementwise, products, randomness, reductions, updates
 from battery.case import Program
 
 SEED = 20
 PROGRAMS: tuple[Program, ...] = tuple(
     program
-    for table in (elementwise, arrays, reductions, products, control, randomness)
+    for table in (elementwise, arrays, updates, reductions, products, control, randomness)
     for program in table.PROGRAMS
 )  # fmt: skip
 

@@ -10,6 +10,7 @@ from battery.case import (
     F16,
     F32,
     INTEGERS,
+    OUTSIDE,
     Program,
     all_pairs,
     array,
@@ -20,20 +21,17 @@ from battery.case import (
     rounding,
     special,
     whole_edges,
+    with_indices,
+    with_kind,
 )  # fmt: skip
 from jax import lax
 
 _I32 = np.dtype(np.int32)
-_OUTSIDE = np.array([0, 2, -1, -4, -5, 4, 7, 1, 1], np.int32)  # for an axis of 4
 _MODES = ("clip", "fill", "drop", "promise_in_bounds", "wrap")
 
 
 def _whole(*shape: int, high: int = 50) -> Any:
     return lambda rng: (rng.integers(-high, high, shape).astype(np.int32),)
-
-
-def _with_indices(shape: tuple[int, ...], indices: Any, kind: Any = F32) -> Any:
-    return lambda rng: (rng.standard_normal(shape).astype(kind), indices)
 
 
 def _takes(x: Any, i: Any) -> Any:
@@ -46,34 +44,6 @@ def _gets(x: Any, i: Any) -> Any:
 
 def _fills(*xs: Any) -> Any:
     return [x.at[jnp.array([0, 99, -99])].get(mode="fill") for x in xs]
-
-
-def _updates(how: str) -> Any:
-    def update(x: Any, i: Any, v: Any) -> Any:
-        found = []
-        for mode in ("clip", "drop", None):
-            found += [getattr(x.at[i], how)(v, mode=mode), getattr(x.at[:, i], how)(v.T, mode=mode)]
-        return found
-
-    return update
-
-
-def _set_twice(x: Any, v: Any) -> Any:
-    """XLA's last update of a place stays, wherever dropped ones stand."""
-    before, after = jnp.array([9, 0, 0, 2, 0, -9, 2]), jnp.array([1, 3, 1, 9, 1, 3, 12])
-    many = jnp.arange(3000) % 5 % 4
-    return (
-        x.at[before].set(v, mode="drop"), x.at[after].set(v), x.at[after, before].set(v[:, 0]), x.at[after[3:4]].set(v[:1]),
-        x.at[many, 2].set(jnp.arange(3000.0)),
-    )  # fmt: skip
-
-
-def _set_once(x: Any, v: Any) -> Any:
-    i, j = jnp.array([2, 0, 9, -1]), jnp.array([1, 5, 0, 2])
-    return (
-        x.at[i].set(v[:4], mode="drop"), x.at[jnp.array([3, 0])].set(1.5), x.at[i, j].set(v[:4, 0], mode="drop"),
-        x.at[1:3, ::2].set(7.0), x.at[..., -1].set(0.0), x.at[jnp.array([[0, 1], [2, 3]]), 2].set(-1.0), x.at[1].set(v[0]),
-    )  # fmt: skip
 
 
 def _window_scatter(mode: str) -> Any:
@@ -217,12 +187,6 @@ def _searches(a: Any, v: Any) -> Any:
     )
 
 
-def _segments(v: Any, s: Any) -> Any:
-    return (
-        jax.ops.segment_sum(v, s, 5), jax.ops.segment_max(v, s, 5), jax.ops.segment_min(v, s, 5), jax.ops.segment_prod(v, s, 5),
-    )  # fmt: skip
-
-
 def _embedding_gradient(w: Any, i: Any) -> Any:
     return jax.grad(lambda w: jnp.sum(jnp.sin(w[i]) ** 2))(w), jax.grad(
         lambda w: jnp.sum(jnp.take_along_axis(w, i[:, None], 1) ** 3)
@@ -241,43 +205,6 @@ def _triangles(x: Any) -> Any:
 
 def _bytes(x: Any) -> Any:
     return jnp.unpackbits(x), jnp.packbits(x > 7, axis=1), jnp.unpackbits(x, axis=0, bitorder="little")
-
-
-def _apply(x: Any, i: Any) -> Any:
-    return x.at[i].apply(jnp.sin)
-
-
-def _with_kind(kind: Any, *shape: int) -> Any:
-    return lambda rng: (
-        (rng.standard_normal(shape) * 3).astype(kind)
-        if np.dtype(kind).kind in "fVib"
-        else rng.integers(0, 90, shape).astype(kind),
-    )
-
-
-def _update_arguments(kind: Any) -> Any:
-    """Updates of rows and of columns of [4, 4] at indices that repeat and leave it."""
-    return lambda rng: (*_with_kind(kind, 4, 4)(rng), _OUTSIDE, *_with_kind(kind, 9, 4)(rng))
-
-
-_UPDATED = {
-    "add": (F32, F16, BF16, np.int8, np.uint16, np.uint32),
-    "multiply": (F32, np.int32, np.uint32),
-    "max": (F32, F16, np.int8, np.uint32),
-    "min": (F32, np.uint16),
-    "subtract": (F32, np.uint32),
-}
-
-
-def _whole_updates(x: Any, y: Any) -> Any:
-    numbers = lax.ScatterDimensionNumbers((0, 1), (), ())
-    nowhere = np.zeros((0,), np.int32)
-    return (
-        [getattr(x.at[()], how)(3.0) for how in ("set", "add", "subtract", "multiply", "max", "min")],
-        [scatter(y, nowhere, y * 2, numbers) for scatter in (lax.scatter, lax.scatter_add, lax.scatter_max)],
-        lax.dynamic_slice(x, (), ()),
-        lax.dynamic_update_slice(x, x * 2, ()),
-    )
 
 
 def _order_gradients(x: Any) -> Any:
@@ -327,23 +254,23 @@ PROGRAMS = [
         ),
         fixed(np.zeros((0, 3), F32)),
     ),
-    *over((F32, F16, np.int8, np.uint32, np.bool_), "pad", _pads, lambda kind: _with_kind(kind, 4, 5)),
+    *over((F32, F16, np.int8, np.uint32, np.bool_), "pad", _pads, lambda kind: with_kind(kind, 4, 5)),
     Program("pad modes", _pad_modes, normal(F32, 4, 5), ulps=8),
-    *over((F32, BF16), "take", _takes, lambda kind: _with_indices((4, 4), _OUTSIDE, kind), ulps=0),
+    *over((F32, BF16), "take", _takes, lambda kind: with_indices((4, 4), OUTSIDE, kind), ulps=0),
     Program(
         "take by a table",
         lambda x, i: (x[i], x[:, i], jnp.take(x, i, axis=1), x[i, i], x[..., i]),
-        _with_indices((4, 4, 3), np.array([[0, 3], [-1, 2]], np.int32)),
+        with_indices((4, 4, 3), np.array([[0, 3], [-1, 2]], np.int32)),
         ulps=0,
     ),
     *over(
         (np.int8, np.uint8, np.int16, np.uint32),
         "indices of other dtypes",
         lambda x, i: (x[i], x.at[i].set(2.0), jnp.take(x, i, mode="clip", axis=0)),
-        lambda kind: _with_indices((4, 3), np.array([3, 0, 2], kind)),
+        lambda kind: with_indices((4, 3), np.array([3, 0, 2], kind)),
         ulps=0,
     ),
-    Program("get", _gets, _with_indices((4, 3), _OUTSIDE), ulps=0),
+    Program("get", _gets, with_indices((4, 3), OUTSIDE), ulps=0),
     Program(
         "fill values",
         _fills,
@@ -398,35 +325,6 @@ PROGRAMS = [
         lambda x, i: (lax.gather(x, i, lax.GatherDimensionNumbers((0, 1), (), ()), (3, 4), mode="clip"), x),
         lambda rng: (rng.standard_normal((3, 4)).astype(F32), np.zeros((0,), np.int32)),
         ulps=0,
-    ),
-    *(
-        Program(f"at {how} {np.dtype(kind)}", _updates(how), _update_arguments(kind), ulps=rounding(9), floor=None)
-        for how, kinds in _UPDATED.items()
-        for kind in kinds
-    ),
-    Program("at set of one place twice, and of none", _set_twice, normals(F32, (4, 6), (7, 6)), ulps=0),
-    Program("at set", _set_once, normals(F32, (4, 6), (4, 6)), ulps=0),
-    Program("at apply", _apply, _with_indices((5, 3), np.array([3, 0], np.int32)), refuses="scatter"),
-    Program(
-        "updates of the whole", _whole_updates, lambda rng: (np.float32(2.5), rng.standard_normal((2, 3)).astype(F32)), ulps=1
-    ),
-    Program(
-        "scatter of NaN",
-        lambda x, i: (x.at[i].max(jnp.nan), x.at[i].min(-jnp.inf), x.at[i].add(jnp.inf)),
-        _with_indices((5,), np.array([3, 0], np.int32)),
-        ulps=0,
-    ),
-    Program(
-        "segments",
-        _segments,
-        lambda rng: (rng.standard_normal((9, 2)).astype(F32), np.array([0, 0, 3, 1, 9, -1, 3, 3, 0], np.int32)),
-        ulps=rounding(4),
-        floor=None,
-    ),
-    Program(
-        "sorted segments",
-        lambda v, s: jax.ops.segment_sum(v, s, 4, indices_are_sorted=True, mode="promise_in_bounds"),
-        lambda rng: (rng.integers(0, 99, 6).astype(np.int32), np.array([0, 0, 1, 3, 3, 3], np.int32)),
     ),
     Program("dynamic_slice", _dynamic, lambda rng: (rng.standard_normal((4, 5)).astype(F32), np.int32(3), np.int32(-1)), ulps=0),
     Program(
@@ -500,7 +398,7 @@ PROGRAMS = [
         floor=1.0,
     ),
     Program("bytes", _bytes, lambda rng: (rng.integers(0, 256, (3, 4), dtype=np.uint8),)),
-    Program("one_hot", lambda i: (jax.nn.one_hot(i, 4), jax.nn.one_hot(i, 4, dtype=jnp.int8)), fixed(_OUTSIDE)),
+    Program("one_hot", lambda i: (jax.nn.one_hot(i, 4), jax.nn.one_hot(i, 4, dtype=jnp.int8)), fixed(OUTSIDE)),
     Program(
         "keys of arrays",
         lambda k, i: jax.random.key_data(jnp.concatenate([k[::2], k[1:][:1], k[i][None], jnp.roll(k, 1)])),

@@ -93,3 +93,18 @@ def all_pairs(values: Any, others: Any = None) -> tuple[Any, Any]:
 def over(kinds: Any, name: str, function: Any, maker: Callable[[Any], Arguments], **more: Any) -> list[Program]:
     """A program for each dtype."""
     return [Program(f"{name} {np.dtype(kind)}", function, maker(kind), **more) for kind in kinds]
+
+
+def with_indices(shape: tuple[int, ...], indices: Any, kind: Any = F32) -> Any:
+    return lambda rng: (rng.standard_normal(shape).astype(kind), indices)
+
+
+OUTSIDE = np.array([0, 2, -1, -4, -5, 4, 7, 1, 1], np.int32)  # for an axis of 4
+
+
+def with_kind(kind: Any, *shape: int) -> Any:
+    return lambda rng: (
+        (rng.standard_normal(shape) * 3).astype(kind)
+        if np.dtype(kind).kind in "fVib"
+        else rng.integers(0, 90, shape).astype(kind),
+    )
