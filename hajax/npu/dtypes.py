@@ -32,8 +32,6 @@ HELD = {
 }
 _OUTSIDE = {"uint16": torch.uint16, "uint32": torch.uint32}
 _SIGNED = {"uint16": torch.int16, "uint32": torch.int32}
-_NAMES = {**{str(kind).removeprefix("torch."): name for name, kind in HELD.items() if name not in _OUTSIDE}}
-_NAMES |= {"uint16": "uint16", "uint32": "uint32"}
 _KEY_WORDS = 2
 
 
@@ -129,7 +127,7 @@ def jax_dtype(kind: torch.dtype) -> np.dtype[Any]:
 @functools.cache
 def _jax_dtype(kind: torch.dtype, wide: bool) -> np.dtype[Any]:
     name = str(kind).removeprefix("torch.")
-    if name not in _NAMES:
-        raise Unsupported(f"dtype: expected a tensor of one of {', '.join(sorted(_NAMES))}, got {name}")
-    wanted = np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(_NAMES[name])
+    if name not in HELD:  # torch and JAX have one name for each
+        raise Unsupported(f"dtype: expected a tensor of one of {', '.join(sorted(HELD))}, got {name}")
+    wanted = np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
     return np.dtype(jax.dtypes.canonicalize_dtype(wanted))

@@ -56,14 +56,14 @@ class _Equation:
     results: tuple[int, ...]
 
 
-def plan(closed: Any, device: torch.device, donated: Iterable[int] = (), implementation: Any = None) -> Program:
+def plan(closed: Any, device: torch.device, donated: Iterable[int] = ()) -> Program:
     """The program of a closed jaxpr on a torch device. It may write into the inputs at the positions of `donated`.
 
     Raises Unsupported, naming the primitive or dtype.
     """
 
     def inner(body: Any, given: Iterable[int] = ()) -> Program:
-        return plan(body, device, given, implementation)
+        return plan(body, device, given)
 
     jaxpr = closed.jaxpr
     flat = _Flattener(device)
@@ -72,7 +72,7 @@ def plan(closed: Any, device: torch.device, donated: Iterable[int] = (), impleme
         _check(var.aval, "an argument")
     outputs = [flat.value(x, atom) for x, atom in zip(flat.emit(jaxpr, closed.consts, inputs), jaxpr.outvars, strict=True)]
     equations = _live(flat.equations, outputs)
-    context = Context(device, inner, implementation)
+    context = Context(device, inner)
     calls, outputs = _built(equations, outputs, context)
     numbers = [slot.number for slot in inputs]
     finished = storage.assign(calls, numbers, outputs, frozenset(donated))

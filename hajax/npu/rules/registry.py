@@ -39,7 +39,6 @@ class Context:
 
     device: torch.device
     plan: Callable[..., Any]  # (closed jaxpr, donated positions) -> Program
-    implementation: Any = None  # what the operators of hajax take, see hajax.use
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
