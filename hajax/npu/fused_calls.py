@@ -111,7 +111,7 @@ def log_decay_per_head(raw: Tensor, log_a: Tensor, dt_bias: Tensor) -> Tensor:
 
 
 def log_decay_per_channel(raw: Tensor, log_a: Tensor, dt_bias: Tensor, *, lower_bound: float | None) -> Tensor:
-    """hajax.models.layers.kda.log_decay."""
+    """hajax.models.layers.kimi_delta_attention.log_decay."""
     rate = torch.exp(log_a)[:, None]
     if lower_bound is None:
         return F.softplus(raw + dt_bias).mul_(-rate)

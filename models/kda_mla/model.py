@@ -11,7 +11,7 @@ from hajax.models._config import FULL
 from hajax.models.kda_mla.config import HybridConfig
 from hajax.models.layers import decoder
 from hajax.models.layers.decoder import Cache, Entry, Layers, Params, Span, expect
-from hajax.models.layers.kda import kda_layer
+from hajax.models.layers.kimi_delta_attention import kda_layer
 from hajax.models.layers.mla import LatentCache, MLAWeights, latent_attention
 from hajax.models.layers.mlp import swiglu
 from hajax.models.layers.moe import MoEWeights, mixture

@@ -11,7 +11,7 @@ from hajax.models._config import FULL
 from hajax.models._weights import Record, Start, conv_taps, log_rates, matrix, normal, ones, time_steps, vector, zeros
 from hajax.models.kda_mla.config import SPARSE, HybridConfig
 from hajax.models.layers.decoder import LayerWeights, Params
-from hajax.models.layers.kda import KDAWeights
+from hajax.models.layers.kimi_delta_attention import KDAWeights
 from hajax.models.layers.linear import LowRank
 from hajax.models.layers.mla import LowRankQuery, MLAWeights
 from hajax.models.layers.mlp import MLPWeights

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hajax.models.layers.kda import KDAWeights, kda_layer, log_decay
+from hajax.models.layers.kimi_delta_attention import KDAWeights, kda_layer, log_decay
 from hajax.models.layers.linear import LowRank
 from hajax.models.layers.recurrence import DeltaNetState
 from tiny_models import assert_same, quick_jit

@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hajax.models.layers import attention, delta_net, kda, mlp, moe, norms, rotary
+from hajax.models.layers import attention, delta_net, mlp, moe, norms, rotary
+from hajax.models.layers import kimi_delta_attention as channel_decay
 
 import hajax
 from hajax.ops import _causal_conv1d, _norms
@@ -64,8 +65,8 @@ def cases(kind):
         ("rotate_interleaved", rotary._rotate_interleaved, (x(2, 3, 2, 8), *angles), {}),
         ("silu_gate", mlp.silu_gate, (x(2, 3, 16), x(2, 3, 16)), {}),
         ("log_decay_per_head", delta_net.log_decay, (30 * wide(2, 3, 4), wide(4), wide(4)), {}),
-        ("log_decay_per_channel", kda.log_decay, (30 * wide(2, 3, 4, 8), wide(4), wide(4, 8)), {"lower_bound": None}),
-        ("log_decay_per_channel", kda.log_decay, (30 * wide(2, 3, 4, 8), wide(4), wide(4, 8)), {"lower_bound": -5.0}),
+        ("log_decay_per_channel", channel_decay.log_decay, (30 * wide(2, 3, 4, 8), wide(4), wide(4, 8)), {"lower_bound": None}),
+        ("log_decay_per_channel", channel_decay.log_decay, (30 * wide(2, 3, 4, 8), wide(4), wide(4, 8)), {"lower_bound": -5.0}),
         ("cache_put", attention._put_one, (x(3, 6, 2, 4), x(3, 1, 2, 4), whole(0, 5, 6)), {}),
         ("causal_attention", attention.causal_attention, (x(2, 5, 4, 8), x(2, 5, 2, 8), x(2, 5, 2, 6)), {}),
         ("cached_attention", attention._cached_attention, (
