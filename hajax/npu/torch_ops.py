@@ -131,12 +131,22 @@ def _delta_rule_cpu(*args: Any) -> tuple[Tensor, Tensor]:
     return _run_cpu(operands, state_out, *options), state_out
 
 
+def _updates_in_place(operands: tuple[Tensor, ...]) -> bool:
+    """Whether a kernel may write to the memory of the state: row-major, and no row-major operand (others are copied) lies in it."""
+    state = operands[5]
+    if not state.is_contiguous():
+        return False
+    start = state.data_ptr()
+    end = start + state.nbytes
+    return all(x is state or x.data_ptr() >= end or x.data_ptr() + x.nbytes <= start or not x.is_contiguous() for x in operands)
+
+
 def _delta_rule_in_place_cpu(*args: Any) -> Tensor:
     operands, options = args[:7], args[7:]
     state = operands[5]
-    if state.is_contiguous():
+    if _updates_in_place(operands):
         return _run_cpu(operands, state, *options)
-    own = state.contiguous()
+    own = state.clone(memory_format=torch.contiguous_format)
     output = _run_cpu((*operands[:5], own, operands[6]), own, *options)
     state.copy_(own)
     return output
@@ -148,7 +158,13 @@ def _delta_rule_npu(*args: Any) -> tuple[Tensor, Tensor]:
 
 
 def _delta_rule_in_place_npu(*args: Any) -> Tensor:
-    return _launch_npu(args, args[5])
+    state = args[5]
+    if _updates_in_place(args[:7]):
+        return _launch_npu(args, state)
+    own = state.clone(memory_format=torch.contiguous_format)
+    output = _launch_npu((*args[:5], own, *args[6:]), own)
+    state.copy_(own)
+    return output
 
 
 def _launch_npu(args: tuple[Any, ...], state_out: Tensor) -> Tensor:

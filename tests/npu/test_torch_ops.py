@@ -89,6 +89,18 @@ def test_strided_operands_equal_their_copies():
     assert torch.equal(strided[5], wanted[1])
 
 
+@pytest.mark.parametrize("place", ["value", "query", "log_decay"])
+def test_a_state_that_shares_memory_with_another_operand_is_updated_from_what_was_there(place):
+    query, key, value, log_decay, beta, state, _ = operands("kda", [[0, 16]])
+    args = {"query": query, "key": key, "value": value, "log_decay": log_decay, "beta": beta}
+    args = {name: x[:, :16].contiguous() for name, x in args.items()}
+    args[place] = state.flatten()[: args[place].numel()].view(args[place].shape)
+    tensors = (*args.values(), state, torch.tensor([[0, 16]], dtype=torch.int32))
+    wanted = torch_ops.delta_rule(*[x.clone() for x in tensors], "kda", *OPTIONS)
+    assert torch.equal(torch_ops.delta_rule_(*tensors, "kda", *OPTIONS), wanted[0])
+    assert torch.equal(state, wanted[1])
+
+
 @pytest.mark.parametrize("case", ["whole", "padded", "packed"])
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_gradients_equal_those_of_the_recurrence(mechanism, case):
