@@ -132,7 +132,7 @@ def _delta_rule_cpu(*args: Any) -> tuple[Tensor, Tensor]:
 
 
 def _updates_in_place(operands: tuple[Tensor, ...]) -> bool:
-    """Whether a kernel may write to the memory of the state: row-major, and no row-major operand (others are copied) lies in it."""
+    """Whether a kernel may write to the memory of the state: row-major, and no other row-major operand lies there."""
     state = operands[5]
     if not state.is_contiguous():
         return False
