@@ -36,6 +36,11 @@ class Tokenizer:
         return int(self._inner.get_vocab_size(with_added_tokens=True))
 
     def encode(self, text: str, *, add_special_tokens: bool = True) -> list[int]:
+        """Ids of a text. Raises ValueError for one that UTF-8 cannot write: half a surrogate pair, bytes that were no UTF-8."""
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(f"text: expected characters that UTF-8 can write, got {text[error.start]!a}") from error
         return list(self._inner.encode(text, add_special_tokens=add_special_tokens).ids)
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from hajax.npu import _compat, capture, dtypes, program
+from hajax.npu.dtypes import Unsupported
 from hajax.npu.program import Program
 from hajax.ops import _observers
 from hajax.plans import Plan
@@ -52,6 +53,8 @@ class Planned:
             self._check_apart(leaves)
         given = self.tensors(leaves, arrays)
         with torch.no_grad():
+            for position in self._shared(leaves, given):  # to write there would change what another argument holds
+                given[position] = given[position].clone()
             results = self._call(given)
         if not self._plain_results:
             results = tuple(dtypes.leave(x, kind) for x, kind in zip(results, self._out_kinds, strict=True))
@@ -64,6 +67,19 @@ class Planned:
             other = first.setdefault(id(leaf), position)
             if other != position and isinstance(leaf, torch.Tensor) and not self.donated.isdisjoint((other, position)):
                 raise ValueError(f"arguments: expected a donated tensor once, got one as arguments {other} and {position}")
+
+    def _shared(self, leaves: Sequence[Any], given: list[torch.Tensor]) -> list[int]:
+        """The donated tensors of a caller that share memory with another argument."""
+        if not any(isinstance(leaves[i], torch.Tensor) for i in self.donated):
+            return []
+        spans = sorted((*_span(x), i) for i, x in enumerate(given))
+        found, reach, last = set(), 0, -1
+        for start, end, i in spans:
+            if start < min(reach, end):
+                found |= {i, last}
+            if end > reach:
+                reach, last = end, i
+        return [i for i in found if i in self.donated]
 
     def tensors(self, leaves: Sequence[Any], arrays: "_Arrays") -> list[torch.Tensor]:
         """Arguments as the program takes them."""
@@ -78,6 +94,15 @@ class Planned:
         if self._replayed is None or not self._replayed.serves(given):
             self._replayed = capture.Replayed(self.program, given, self._graphs)
         return self._replayed(*given)
+
+
+def _span(tensor: torch.Tensor) -> tuple[int, int]:
+    """First and last address of a tensor's memory, of its whole storage where it is not row-major."""
+    if tensor.is_contiguous():
+        start = tensor.data_ptr()
+        return start, start + tensor.nbytes
+    storage = tensor.untyped_storage()
+    return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
 
 
 class _Arrays:
@@ -160,6 +185,8 @@ class Executed:
         dynamic = tuple(x for i, x in enumerate(args) if i not in places)
         leaves, tree = jax.tree.flatten((dynamic, {k: v for k, v in kwargs.items() if k not in self._static_names}))
         with self._context() as chosen:
+            for argument, value in (*statics, *named):
+                _check_hashable(argument, value)
             key = (statics, named, tree, tuple(map(_signature, leaves)), chosen, _compat.wide_types())
             if key not in self._planned:
                 self._planned[key] = self._plan(args, kwargs, places)
@@ -173,7 +200,7 @@ class Executed:
         inputs = jax.tree.leaves(traced.args_info)
         closed = traced.jaxpr
         if len(inputs) != len(closed.jaxpr.invars):
-            raise dtypes.Unsupported(f"arguments: expected one array a leaf, got {len(inputs)} for {len(closed.jaxpr.invars)}")
+            raise Unsupported(f"arguments: expected one array a leaf, got {len(inputs)} for {len(closed.jaxpr.invars)}")
         donated = [i for i, info in enumerate(inputs) if info.donated]
         with _observers.observe(self._plans):
             planned = program.plan(closed, self.device, donated)
@@ -201,9 +228,20 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
 
 
+def _check_hashable(argument: int | str, value: Any) -> None:
+    try:
+        hash(value)
+    except TypeError as error:
+        raise TypeError(f"static argument {argument!r}: expected a hashable value, got {value!r}") from error
+
+
 def _signature(leaf: Any) -> Any:
     if isinstance(leaf, torch.Tensor):
+        if leaf.layout is not torch.strided or leaf.is_meta:
+            raise Unsupported(f"arguments: expected strided tensors that hold values, got {leaf.layout} on {leaf.device.type}")
         return leaf.shape, dtypes.jax_dtype(leaf.dtype), False
+    if isinstance(leaf, jax.core.Tracer):
+        raise TypeError("arguments: expected arrays, got a tracer: JAX cannot trace a torch program; put its transforms inside")
     if isinstance(leaf, (np.ndarray, np.generic, jax.Array)):
         return leaf.shape, leaf.dtype, bool(getattr(leaf, "weak_type", False))
     return type(leaf)

@@ -16,6 +16,7 @@ except ModuleNotFoundError as error:
         raise
     raise ImportError("hajax.npu.torch_ops needs torch, which is not installed: pip install torch", name="torch") from error
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from hajax.backends import cpu
 from hajax.mechanisms import MECHANISMS
@@ -210,27 +211,59 @@ def _backward_fake(grad_output: Tensor, grad_state: Tensor, *args: Any) -> tuple
     return tuple(torch.empty_like(x, memory_format=torch.contiguous_format) for x in args[:6])
 
 
-def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.save_for_backward(*inputs[:7])
-    ctx.options = inputs[7:]
+def _refuse_forward_mode(name: str, operands: tuple[Tensor, ...]) -> None:
+    if forward_ad._current_level >= 0 and any(forward_ad.unpack_dual(x).tangent is not None for x in operands):
+        raise NotImplementedError(
+            f"hajax::{name}: expected a derivative in reverse mode, got an operand with a forward-mode tangent"
+        )
 
 
-def _backward(ctx: Any, grad_output: Tensor, grad_state: Tensor) -> tuple[Tensor | None, ...]:
-    grads = torch.ops.hajax.delta_rule_backward(grad_output, grad_state, *ctx.saved_tensors, *ctx.options)
-    return (*grads, None, None, None, None, None)
+class _DeltaRule(torch.autograd.Function):
+    @staticmethod
+    def forward(*args: Any) -> tuple[Tensor, Tensor]:
+        with torch._C._AutoDispatchBelowAutograd():
+            return delta_rule(*args)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        ctx.save_for_backward(*inputs[:7])
+        ctx.options = inputs[7:]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        return (*torch.ops.hajax.delta_rule_backward(*grads, *ctx.saved_tensors, *ctx.options), None, None, None, None, None)
+
+
+def _delta_rule_autograd(*args: Any) -> tuple[Tensor, Tensor]:
+    _refuse_forward_mode("delta_rule", args[:6])
+    if torch.is_grad_enabled() and any(x.requires_grad for x in args[:6]):
+        if torch._C._are_functorch_transforms_active():
+            raise NotImplementedError("hajax::delta_rule: expected a gradient by torch.autograd, got a transform of torch.func")
+        result: tuple[Tensor, Tensor] = _DeltaRule.apply(*args)  # type: ignore[no-untyped-call]
+        return result
+    with torch._C._AutoDispatchBelowAutograd():
+        return delta_rule(*args)
 
 
 def _refuse_second(ctx: Any, *gradients: Tensor) -> Any:
     raise NotImplementedError("hajax::delta_rule: expected a first derivative, got a derivative of its gradient")
 
 
-def _refuse_gradient(keyset: Any, *args: Any) -> Tensor:
+def _delta_rule_in_place_autograd(*args: Any) -> Tensor:
+    _refuse_forward_mode("delta_rule_", args[:6])
     if torch.is_grad_enabled() and any(x.requires_grad for x in args[:6]):
         raise RuntimeError(
             "hajax::delta_rule_ overwrites its state and has no gradient; use hajax::delta_rule, or torch.no_grad()"
         )
     with torch._C._AutoDispatchBelowAutograd():
-        output: Tensor = torch.ops.hajax.delta_rule_(*args)
+        output: Tensor = delta_rule_(*args)
+    return output
+
+
+def _counts_a_version(keyset: Any, *args: Any) -> Tensor:
+    """What autograd saved of the state is old from here on, and says so when it is used."""
+    torch.autograd.graph.increment_version(args[5])
+    output: Tensor = delta_rule_.redispatch(keyset & torch._C._after_ADInplaceOrView_keyset, *args)
     return output
 
 
@@ -239,12 +272,12 @@ _library.impl("delta_rule_", _delta_rule_in_place_cpu, "CPU")
 _library.impl("delta_rule", _delta_rule_npu, "PrivateUse1")
 _library.impl("delta_rule_", _delta_rule_in_place_npu, "PrivateUse1")
 _library.impl("delta_rule_backward", _backward_by_recomputing, "CompositeExplicitAutograd")
-_library.impl("delta_rule_", _refuse_gradient, "Autograd", with_keyset=True)
+_library.impl("delta_rule", _delta_rule_autograd, "Autograd")
+_library.impl("delta_rule_", _delta_rule_in_place_autograd, "Autograd")
+_library.impl("delta_rule_", _counts_a_version, "ADInplaceOrView", with_keyset=True)
 torch.library.register_fake("hajax::delta_rule", _delta_rule_fake, lib=_library)
 torch.library.register_fake("hajax::delta_rule_", _delta_rule_in_place_fake, lib=_library)
 torch.library.register_fake("hajax::delta_rule_backward", _backward_fake, lib=_library)
-torch.library.register_autograd("hajax::delta_rule", _backward, setup_context=_setup_context, lib=_library)
-
 torch.library.register_autograd("hajax::delta_rule_backward", _refuse_second, lib=_library)
 
 delta_rule = torch.ops.hajax.delta_rule.default

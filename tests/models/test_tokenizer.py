@@ -38,6 +38,11 @@ def tokenizer(folder):
     return Tokenizer(folder)
 
 
+def test_a_text_that_utf8_cannot_write_is_refused(tokenizer):
+    with pytest.raises(ValueError, match=r"text: expected characters that UTF-8 can write, got '\\udcff'"):
+        tokenizer.encode("a\udcff")
+
+
 @given(st.text(max_size=40))
 def test_streamed_text_equals_the_text(tokenizer, text):
     ids, stream = tokenizer.encode(text), tokenizer.stream()

@@ -107,6 +107,35 @@ def test_a_donated_tensor_that_requires_a_gradient_is_refused():
     assert not on_torch(lambda w: w)(weights).requires_grad
 
 
+@pytest.mark.parametrize("other", [np.s_[0], np.s_[:, 1], np.s_[1:], np.s_[...]], ids=str)
+def test_a_donated_view_of_anothers_memory_is_not_written(other):
+    for donated, kept in ((0, 1), (1, 0)):
+        base = torch.arange(6.0).reshape(2, 3)
+        pair = [base, base[other].view_as(base[other])]
+        before = pair[kept].clone()
+
+        def set_and_read(*given, donated=donated, kept=kept):
+            return given[donated].at[..., 0].set(9.0), given[kept] + 0
+
+        written, read = on_torch(set_and_read, donate_argnums=donated)(*pair)
+        assert (written[..., 0] == 9).all()
+        assert torch.equal(read, before)
+        assert torch.equal(pair[kept], before)
+
+
+def test_tensors_without_values_and_tracers_are_refused():
+    double = on_torch(lambda x: x * 2)
+    with pytest.raises(hajax.npu.dtypes.Unsupported, match=r"arguments: expected strided .*, got torch.sparse_coo on cpu"):
+        double(torch.eye(3).to_sparse())
+    with pytest.raises(hajax.npu.dtypes.Unsupported, match=r"arguments: expected strided .*, got torch.strided on meta"):
+        double(torch.ones(3, device="meta"))
+    for transformed in (jax.jit(double), jax.grad(lambda x: double(x).sum()), jax.vmap(double)):
+        with pytest.raises(TypeError, match="arguments: expected arrays, got a tracer"):
+            transformed(jnp.ones(3))
+    with pytest.raises(TypeError, match=r"static argument 1: expected a hashable value, got \[1\]"):
+        on_torch(lambda x, n: x, static_argnums=1)(np.ones(2), [1])
+
+
 def test_results_never_share_memory_with_arguments_or_one_another():
     x = torch.arange(6.0).reshape(2, 3)
     results = on_torch(lambda x: (x, x.T, x[0], x + 0, jnp.zeros((2, 3)), jnp.broadcast_to(x[:1], (4, 3))))(x)

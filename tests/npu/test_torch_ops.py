@@ -1,6 +1,7 @@
 """hajax::delta_rule as a torch operator: results and gradients against a float64 recurrence and jax.grad, torch's own checks."""
 
 import threading
+import warnings
 
 import jax
 import jax.numpy as jnp
@@ -244,6 +245,50 @@ def test_bounds_out_of_the_tokens_are_refused():
     args[6] = torch.tensor([[0, 71], [0, 70]], dtype=torch.int32)
     with pytest.raises(hajax.backends.LibraryError, match="bounds"):
         torch_ops.delta_rule(*args, "gated_delta_rule", *OPTIONS)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")  # torch's own first import of its decompositions
+@pytest.mark.parametrize("operator", [torch_ops.delta_rule, torch_ops.delta_rule_], ids=str)
+def test_forward_mode_and_transforms_of_torch_func_are_refused(operator):
+    query, *rest = operands("gated_delta_rule")
+
+    def call(query):
+        found = operator(query, *rest, "gated_delta_rule", *OPTIONS)
+        return found[0] if isinstance(found, tuple) else found
+
+    with pytest.raises(NotImplementedError, match=r"hajax::delta_rule_?: expected a derivative in reverse mode"):
+        torch.func.jvp(call, (query,), (torch.ones_like(query),))
+    with (
+        torch.autograd.forward_ad.dual_level(),
+        pytest.raises(NotImplementedError, match="expected a derivative in reverse mode"),
+    ):
+        call(torch.autograd.forward_ad.make_dual(query, torch.ones_like(query)))
+    with pytest.raises((NotImplementedError, RuntimeError), match=r"expected a gradient by torch\.autograd|has no gradient"):
+        torch.func.grad(lambda query: call(query).sum())(query)
+
+
+def test_each_sample_of_a_vmap_is_a_call():
+    query, *rest = operands("gated_delta_rule")
+    queries = torch.stack([query, 2 * query])
+
+    def call(query):
+        return torch_ops.delta_rule(query, *rest, "gated_delta_rule", *OPTIONS)[0]
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch says that it loops
+        found = torch.func.vmap(call)(queries)
+    assert torch.equal(found, torch.stack([call(query), call(2 * query)]))
+
+
+def test_a_state_updated_in_place_is_too_new_for_what_autograd_saved():
+    args = operands("gated_delta_rule")
+    output, _ = torch_ops.delta_rule(args[0].clone().requires_grad_(), *args[1:], "gated_delta_rule", *OPTIONS)
+    torch_ops.delta_rule_(*args, "gated_delta_rule", *OPTIONS)
+    assert args[5]._version == 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+    with torch.inference_mode():
+        torch_ops.delta_rule_(*[x.clone() for x in args], "gated_delta_rule", *OPTIONS)
 
 
 def test_the_form_in_place_refuses_a_gradient():
