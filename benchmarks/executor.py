@@ -10,6 +10,7 @@ Times are measured, on the CPU, one thread; the launches of a decode step are co
 """
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -40,6 +41,7 @@ def main() -> None:
     parser.add_argument("--only", choices=("models", "battery", "overhead"), help="one part")
     options = parser.parse_args()
     try:
+        import jax
         import torch
     except ImportError:
         parser.exit(2, "executor.py: torch is not installed: pip install torch\n")
@@ -47,15 +49,17 @@ def main() -> None:
     parts = ("models", "battery", "overhead") if options.only is None else (options.only,)
     rows: list[dict[str, Any]] = []
     missing: list[dict[str, str]] = []
-    if "models" in parts:
-        for folder in _folders(options.models, missing):
-            rows += _model_rows(folder)
-    if "battery" in parts:
-        rows += _battery_rows()
-        for python in options.also:
-            rows += _battery_elsewhere(python, missing)
-    if "overhead" in parts:
-        rows += _overhead_rows()
+    with contextlib.redirect_stdout(sys.stderr):  # a program of the battery prints
+        if "models" in parts:
+            for folder in _folders(options.models, missing):
+                rows += _model_rows(folder)
+        if "battery" in parts:
+            rows += _battery_rows()
+            for python in options.also:
+                rows += _battery_elsewhere(python, missing)
+        if "overhead" in parts:
+            rows += _overhead_rows()
+        jax.effects_barrier()
     report = {"machine": {**_machine.facts(), "threads": 1}, "rows": rows, "missing": missing}
     _harness.publish(report, options.json, _show)
     sys.exit(1 if any(row["status"] == "wrong" for row in rows) else 0)
@@ -119,8 +123,6 @@ def _prompt(folder: Path, model: Any) -> Any:
 
 def _battery_rows() -> list[dict[str, Any]]:
     """The battery in this process."""
-    import contextlib
-
     import jax
     import torch
     from _programs import PROGRAMS, check
@@ -160,7 +162,6 @@ def _overhead_rows() -> list[dict[str, Any]]:
 
 def _chain_row(steps: int = 300, rounds: int = 41) -> dict[str, Any]:
     """A chain of small additions and products, planned and by hand, in turn."""
-    import contextlib
 
     import torch
 
