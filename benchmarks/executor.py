@@ -162,7 +162,6 @@ def _overhead_rows() -> list[dict[str, Any]]:
 
 def _chain_row(steps: int = 300, rounds: int = 41) -> dict[str, Any]:
     """A chain of small additions and products, planned and by hand, in turn."""
-
     import torch
 
     from hajax.npu.executor import Executed

@@ -69,10 +69,11 @@ class Planned:
                 raise ValueError(f"arguments: expected a donated tensor once, got one as arguments {other} and {position}")
 
     def _shared(self, leaves: Sequence[Any], given: list[torch.Tensor]) -> list[int]:
-        """The donated tensors of a caller that share memory with another argument."""
+        """The donated tensors of a caller that share memory with another of the caller's tensors."""
         if not any(isinstance(leaves[i], torch.Tensor) for i in self.donated):
             return []
-        spans = sorted((*_span(x), i) for i, x in enumerate(given))
+        # What came as a numpy array was copied, and nobody may write into a JAX array's memory.
+        spans = sorted((*_span(x), i) for i, x in enumerate(given) if isinstance(leaves[i], torch.Tensor))
         found, reach, last = set(), 0, -1
         for start, end, i in spans:
             if start < min(reach, end):

@@ -7,6 +7,7 @@ Importing this module registers them.
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 try:
@@ -109,10 +110,9 @@ def _prepared(
     return launch, (shape.batch, shape.tokens, shape.sequences), dtype
 
 
-def _run_cpu(
-    operands: tuple[Tensor, ...], state_out: Tensor, mechanism: str, scale: float, eps: float, output_dtype: str
-) -> Tensor:
+def _run_cpu(args: tuple[Any, ...], state_out: Tensor) -> Tensor:
     """Writes the final state to `state_out`, which may be the state, and returns the output."""
+    operands, (mechanism, scale, eps, output_dtype) = args[:7], args[7:]
     shapes, dtypes = tuple([x.shape for x in operands]), tuple([x.dtype for x in operands])
     launch, sizes, dtype = _prepared(shapes, dtypes, mechanism, output_dtype, torch.get_num_threads())
     output = torch.empty(shapes[2], dtype=dtype)
@@ -127,9 +127,8 @@ def _run_cpu(
 
 
 def _delta_rule_cpu(*args: Any) -> tuple[Tensor, Tensor]:
-    operands, options = args[:7], args[7:]
-    state_out = torch.empty(operands[5].shape, dtype=torch.float32)
-    return _run_cpu(operands, state_out, *options), state_out
+    state_out = torch.empty(args[5].shape, dtype=torch.float32)
+    return _run_cpu(args, state_out), state_out
 
 
 def _updates_in_place(operands: tuple[Tensor, ...]) -> bool:
@@ -142,15 +141,19 @@ def _updates_in_place(operands: tuple[Tensor, ...]) -> bool:
     return all(x is state or x.data_ptr() >= end or x.data_ptr() + x.nbytes <= start or not x.is_contiguous() for x in operands)
 
 
-def _delta_rule_in_place_cpu(*args: Any) -> Tensor:
-    operands, options = args[:7], args[7:]
-    state = operands[5]
-    if _updates_in_place(operands):
-        return _run_cpu(operands, state, *options)
+def _in_place(run: Callable[[tuple[Any, ...], Tensor], Tensor], args: tuple[Any, ...]) -> Tensor:
+    """`run` with its final state in the state itself, by way of a copy where a kernel may not write there."""
+    state = args[5]
+    if _updates_in_place(args[:7]):
+        return run(args, state)
     own = state.clone(memory_format=torch.contiguous_format)
-    output = _run_cpu((*operands[:5], own, operands[6]), own, *options)
+    output = run((*args[:5], own, *args[6:]), own)
     state.copy_(own)
     return output
+
+
+def _delta_rule_in_place_cpu(*args: Any) -> Tensor:
+    return _in_place(_run_cpu, args)
 
 
 def _delta_rule_npu(*args: Any) -> tuple[Tensor, Tensor]:
@@ -159,13 +162,7 @@ def _delta_rule_npu(*args: Any) -> tuple[Tensor, Tensor]:
 
 
 def _delta_rule_in_place_npu(*args: Any) -> Tensor:
-    state = args[5]
-    if _updates_in_place(args[:7]):
-        return _launch_npu(args, state)
-    own = state.clone(memory_format=torch.contiguous_format)
-    output = _launch_npu((*args[:5], own, *args[6:]), own)
-    state.copy_(own)
-    return output
+    return _in_place(_launch_npu, args)
 
 
 def _launch_npu(args: tuple[Any, ...], state_out: Tensor) -> Tensor:

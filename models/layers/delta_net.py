@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from hajax.models.layers.linear import linear
 from hajax.models.layers.norms import over_last
-from hajax.models.layers.recurrence import DeltaNetState, recur
+from hajax.models.layers.recurrence import DeltaNetState, convolve, recur
 
-from hajax.ops import causal_conv1d, gated_delta_rule, gated_delta_rule_step, gated_rms_norm
+from hajax.ops import gated_delta_rule, gated_delta_rule_step, gated_rms_norm
 from hajax.ops._named import named
 
 
@@ -50,13 +50,7 @@ def delta_net(
     """
     batch, tokens, _ = x.shape
     value_heads = weights.log_a.shape[0]
-    mixed, conv = causal_conv1d(
-        linear(x, weights.qkv),
-        weights.conv,
-        initial_state=None if state is None else state.conv,
-        lengths=lengths,
-        activation="silu",
-    )
+    mixed, conv = convolve(linear(x, weights.qkv), weights.conv, state, lengths)
     split = key_heads * key_dim
     query = mixed[..., :split].reshape(batch, tokens, key_heads, key_dim)
     key = mixed[..., split : 2 * split].reshape(batch, tokens, key_heads, key_dim)

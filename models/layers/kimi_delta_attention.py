@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 from hajax.models.layers.linear import LowRank, linear, project
 from hajax.models.layers.norms import sigmoid_gated_rms_norm
-from hajax.models.layers.recurrence import DeltaNetState, recur
+from hajax.models.layers.recurrence import DeltaNetState, convolve, recur
 
-from hajax.ops import causal_conv1d, kda, kda_step
+from hajax.ops import kda, kda_step
 from hajax.ops._named import named
 
 
@@ -50,13 +50,7 @@ def kda_layer(
     The decay is `log_decay` of decay x, beta = sigmoid(beta x), both fp32; query and key are l2-normalised.
     """
     form = (*x.shape[:2], *weights.dt_bias.shape)
-    mixed, conv = causal_conv1d(
-        linear(x, weights.qkv),
-        weights.conv,
-        initial_state=None if state is None else state.conv,
-        lengths=lengths,
-        activation="silu",
-    )
+    mixed, conv = convolve(linear(x, weights.qkv), weights.conv, state, lengths)
     size = mixed.shape[-1] // 3
     query, key, value = (mixed[..., part * size : (part + 1) * size].reshape(form) for part in range(3))
     raw = project(x, weights.decay, preferred_element_type=jnp.float32).reshape(form)

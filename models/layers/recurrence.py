@@ -1,4 +1,4 @@
-"""What the delta-rule layers share: their state, and the choice between whole sequences and one decoding step."""
+"""What the delta-rule layers share: state, short convolution, and the choice between whole sequences and one decoding step."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+
+from hajax.ops import causal_conv1d
 
 _L2NORM_EPS = 1e-6
 
@@ -19,6 +21,14 @@ class DeltaNetState:
 
     conv: jax.Array
     state: jax.Array
+
+
+def convolve(
+    projected: jax.Array, weights: jax.Array, state: DeltaNetState | None, lengths: jax.Array | None
+) -> tuple[jax.Array, jax.Array]:
+    """The short causal convolution of query, key and value [B, T, channels] after a state, with silu: (mixed, next inputs)."""
+    initial = None if state is None else state.conv
+    return causal_conv1d(projected, weights, initial_state=initial, lengths=lengths, activation="silu")
 
 
 def recur(
