@@ -2,6 +2,8 @@
 
 import dataclasses
 
+_ON_TILES = ("tiles", "amx")
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CpuTarget:
@@ -22,6 +24,11 @@ class CpuTarget:
         for name in ("panel", "threads", "l1_bytes", "l2_bytes"):
             if getattr(self, name) < 1:
                 raise ValueError(f"CpuTarget.{name}: expected a positive integer, got {getattr(self, name)!r}")
+
+    @property
+    def matrix_tiles(self) -> bool:
+        """Whether its kernel multiplies on matrix tiles, in parts of bf16."""
+        return self.isa in _ON_TILES
 
     @property
     def fingerprint(self) -> str:

@@ -1,4 +1,4 @@
-// How a worker's scratch is cut up for a plan.
+// How a worker's scratch is cut up for a plan, whose ISA has matrix tiles or not.
 #ifndef HAJAX_NATIVE_CPU_LAYOUT_H_
 #define HAJAX_NATIVE_CPU_LAYOUT_H_
 
@@ -6,7 +6,7 @@
 
 namespace hajax::cpu {
 
-Layout layout_of(const hj_cpu_plan& plan);
+Layout layout_of(const hj_cpu_plan& plan, bool matrix);
 
 }  // namespace hajax::cpu
 

@@ -138,7 +138,7 @@ Failure read_plan(const void* bytes, int64_t count, PlanView* view) {
   view->kernels = built_kernels(p.isa);
   if (Failure f = check_tiling(p, *view->kernels); f.failed()) return f;
   if (Failure f = check_bf16_dot(p, &view->gram); f.failed()) return f;
-  view->layout = layout_of(p);
+  view->layout = layout_of(p, view->kernels->matrix);
   view->needed_scratch_bytes = view->layout.floats * static_cast<int64_t>(sizeof(float));
   return {};
 }

@@ -15,13 +15,16 @@ constexpr int64_t kRowSlack = 8;
 constexpr int64_t kCacheLine = 64;
 // Tokens in the smallest block that scores with a decay per channel are halved down to.
 constexpr int64_t kBlock = 8;
+// Rows of two matrix tiles above one another, and the depth of one.
+constexpr int64_t kMatrixStep = 32;
+constexpr int64_t kStateParts = 3;
 
 // Where the parts of a worker's scratch lie, in floats from its start. Every part starts on a cache line.
 struct Layout {
   int64_t key;        // [chunk + slack, Dk] rows, normalised
   int64_t query;      // [chunk + slack, Dk] rows, normalised and scaled
   int64_t key_t;      // [Dk, pitch] transposed keys; per channel those of a value head, decayed to the chunk's end
-  int64_t key_pairs;  // [Dk / 2, pitch] pairs of bf16 keys, only for the bf16 dot product
+  int64_t key_pairs;  // [Dk / 2, pitch] pairs of bf16 keys, for the bf16 dot product; [parts, dim / 2, rows] for tiles
   int64_t kk;         // [chunk + slack, pitch] K K^T
   int64_t qk;         // [chunk + slack, pitch] Q K^T
   int64_t lower;      // [chunk + slack, pitch] erase (K K^T) decay, strictly lower
@@ -35,18 +38,36 @@ struct Layout {
   int64_t key_factor;  // what a raw key row was multiplied by
   int64_t query_factor;
   int64_t update;    // [max(chunk + slack, 3 Dv)] x panel: the solution X of a panel; k.S, q.S and u of a token step
-  int64_t values;    // [chunk + slack, block panels x panel] a value head's rows of the block as floats
-  int64_t outputs;   // likewise, before they are rounded and stored
-  int64_t states;    // [group, panels of a block, Dk, panel]
+  int64_t values;    // [chunk + slack, block panels x panel] a value head's rows of the block as floats; with matrix
+                     // tiles [kMatrixStep, panel]
+  int64_t outputs;   // likewise, before they are rounded and stored; with matrix tiles [block panels, rows, panel]
+  int64_t states;    // [group, panels of a block, state_rows, panel]
   int64_t kept;      // [Dk] what is left of each state row after a chunk or a token
   int64_t key_in;    // only per channel, as all below: [chunk + slack, Dk] key rows, decayed from the chunk's start
   int64_t query_in;  // [chunk + slack, Dk] query rows likewise
   int64_t channel_decay;  // [chunk + slack, Dk] what one token leaves of each channel
   int64_t block_sums;     // [chunk / block, 2, Dk] log decays summed over blocks, and what the sums lost to rounding
   int64_t block_rows;     // [block, Dk] key rows decayed to their block's end, before they are transposed
-  int64_t floats;         // all of it
-  int64_t value_pitch;    // row pitch of values and outputs
-  int64_t pitch;          // row pitch of the token x token matrices
+  int64_t key_parts;      // only with matrix tiles, as all below: [parts, rows, dim] key rows in parts of bf16
+  int64_t query_parts;    // [parts, rows, dim] query rows
+  int64_t key_t_parts;    // [parts, dim, rows] transposed keys
+  int64_t lower_parts;    // [3, rows, rows] lower, negated
+  int64_t mix_parts;      // [output parts, rows, rows]
+  int64_t state_parts;    // [group, block panels, 3, dim / 2, panel] pairs of state rows
+  int64_t update_parts;   // [block panels, 3, rows / 2, panel] pairs of rows of the solution X
+  int64_t decayed_parts;  // likewise of X decayed to the chunk's end
+  int64_t sums;           // [2, kMatrixStep, panel] what is added to the state
+  int64_t key_scale;  // [pitch] what products with raw rows are multiplied by: norm and decay from the chunk's start
+  int64_t query_scale;
+  int64_t update_scale;  // norm of the key and decay to the chunk's end
+  int64_t matrix_rows;   // tokens of a chunk and channels of a key, up to whole tiles; 0 without matrix tiles
+  int64_t matrix_dim;
+  int64_t input_parts;   // bf16 parts of an element of a key or query row
+  int64_t output_parts;  // of operands that only the output is made from
+  int64_t floats;        // all of it
+  int64_t state_rows;    // Dk, up to whole tiles
+  int64_t value_pitch;   // row pitch of values and outputs
+  int64_t pitch;         // row pitch of the token x token matrices
 };
 
 // Counted by each worker alone at the head of its scratch, summed when all is done.
@@ -91,18 +112,21 @@ struct Problem {
 struct Kernels {
   int32_t isa;
   int32_t panel;
+  bool matrix;  // it multiplies on matrix tiles
   void (*task)(const Problem& problem, int64_t item, float* scratch, Work* work);
 };
 
 #if defined(HAJAX_BUILD_X86)
 extern const Kernels kKernelsAvx2;
 extern const Kernels kKernelsAvx512;
+extern const Kernels kKernelsAmx;
 int64_t gram_bf16_avx512(const Gram& gram);
 #endif
 #if defined(HAJAX_BUILD_NEON)
 extern const Kernels kKernelsNeon;
 #endif
 extern const Kernels kKernelsBaseline;
+extern const Kernels kKernelsTiles;
 
 }  // namespace hajax::cpu
 

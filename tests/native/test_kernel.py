@@ -151,7 +151,8 @@ def test_work_is_counted_with_its_padding(isa):
     assert token["macs"] == 3 * 3 * 2 * 2 * 16 * 24
     chunk = check(Case(isa=isa, t=64, steps=0, dk=128, dv=128))[3]
     least = 3 * 64 * 128 * 128 + 2 * 128 * 64 * 65 // 2 + 2 * 128 * 64 * 63 // 2
-    assert least <= chunk["macs"] <= 1.25 * least
+    parts = 6 if isa in ("tiles", "amx") else 1  # products of bf16 parts of floats
+    assert least <= chunk["macs"] <= 1.25 * parts * least
 
 
 @pytest.mark.parametrize("channels", [False, True])

@@ -1,6 +1,6 @@
 // AVX-512: 32 registers of 16 floats, 16 of them accumulators.
-#include "native/cpu/kernels/half_f16c.h"
 #include "native/cpu/kernels/task.h"
+#include "native/cpu/kernels/x86_conversions.h"
 namespace hajax::cpu {
 namespace {
 
@@ -10,11 +10,12 @@ struct Registers {
   static constexpr int kTall = 8;  // rows of the two tiles
   static constexpr int kShort = 4;
   static constexpr int kPanel = W * N;
+  using Tiles = NoTiles;
   static_assert(kTall <= kRowSlack);
 };
 
 }  // namespace
 
-extern const Kernels kKernelsAvx512 = {kIsa_avx512, Registers::kPanel, run_task<Registers>};
+extern const Kernels kKernelsAvx512 = {kIsa_avx512, Registers::kPanel, false, run_task<Registers>};
 
 }  // namespace hajax::cpu

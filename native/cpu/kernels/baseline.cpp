@@ -10,11 +10,12 @@ struct Registers {
   static constexpr int kTall = 4;  // rows of the two tiles
   static constexpr int kShort = 4;
   static constexpr int kPanel = W * N;
+  using Tiles = NoTiles;
   static_assert(kTall <= kRowSlack);
 };
 
 }  // namespace
 
-extern const Kernels kKernelsBaseline = {kIsa_baseline, Registers::kPanel, run_task<Registers>};
+extern const Kernels kKernelsBaseline = {kIsa_baseline, Registers::kPanel, false, run_task<Registers>};
 
 }  // namespace hajax::cpu

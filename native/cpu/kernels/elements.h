@@ -2,46 +2,33 @@
 #ifndef HAJAX_NATIVE_CPU_KERNELS_ELEMENTS_H_
 #define HAJAX_NATIVE_CPU_KERNELS_ELEMENTS_H_
 
-#include "native/cpu/kernels/half.h"
+#include "native/cpu/kernels/bf16.h"
 #include "native/cpu/lists.h"
 
 namespace hajax::cpu {
 namespace {
 
-constexpr int kBf16Shift = 16;
-constexpr uint32_t kBf16RoundBias = 0x7fff;
-constexpr uint32_t kBf16QuietBit = 0x40;
 constexpr int kNarrowest = 8;  // all dims are multiples of this
 
 template <int W>
 HJ_INLINE F<W> load_as(int32_t dtype, const void* base, int64_t index) {
   using Hm = typename VecOf<W>::Hm;
   using H = typename VecOf<W>::H;
-  using U = typename VecOf<W>::U;
   if (dtype == kDtype_float32) return load<W>(static_cast<const float*>(base) + index);
   const H bits = *reinterpret_cast<const Hm*>(static_cast<const uint16_t*>(base) + index);
-  if (dtype == kDtype_bfloat16) return (F<W>)(__builtin_convertvector(bits, U) << kBf16Shift);
+  if (dtype == kDtype_bfloat16) return bf16_to_float<W>(bits);
   return half_to_float<W>(bits);
 }
 
 template <int W>
 HJ_INLINE void store_as(int32_t dtype, void* base, int64_t index, F<W> v) {
   using Hm = typename VecOf<W>::Hm;
-  using H = typename VecOf<W>::H;
-  using U = typename VecOf<W>::U;
   if (dtype == kDtype_float32) {
     store<W>(static_cast<float*>(base) + index, v);
     return;
   }
   Hm* to = reinterpret_cast<Hm*>(static_cast<uint16_t*>(base) + index);
-  if (dtype == kDtype_bfloat16) {
-    const U bits = (U)v;
-    const U rounded = (bits + kBf16RoundBias + ((bits >> kBf16Shift) & 1u)) >> kBf16Shift;
-    const U nan = (bits >> kBf16Shift) | kBf16QuietBit;
-    *to = __builtin_convertvector((bits & kFloatMagnitude) > kFloatInfinity ? nan : rounded, H);
-  } else {
-    *to = float_to_half<W>(v);
-  }
+  *to = dtype == kDtype_bfloat16 ? float_to_bf16<W>(v) : float_to_half<W>(v);
 }
 
 // f(width tag, column) over columns [0, columns), a multiple of 8, in vectors of W and, if W is 16, a last one of 8.

@@ -27,7 +27,7 @@ template <int W>
 HJ_INLINE F<W> half_to_float(typename VecOf<W>::H half) {
   using U = typename VecOf<W>::U;
   using I = typename VecOf<W>::I;
-  const U h = __builtin_convertvector(half, U);
+  const U h = widen<W>(half);
   const U magnitude = h & kHalfMagnitude;
   const U normal = (magnitude << kHalfMantissaShift) + kHalfRebias;
   const U special = normal | kFloatInfinity;
@@ -40,7 +40,6 @@ HJ_INLINE F<W> half_to_float(typename VecOf<W>::H half) {
 template <int W>
 HJ_INLINE typename VecOf<W>::H float_to_half(F<W> x) {
   using U = typename VecOf<W>::U;
-  using H = typename VecOf<W>::H;
   const U bits = (U)x;
   const U magnitude = bits & kFloatMagnitude;
   const U odd = (magnitude >> kHalfMantissaShift) & 1u;
@@ -49,7 +48,7 @@ HJ_INLINE typename VecOf<W>::H float_to_half(F<W> x) {
   U half = magnitude < kFloatHalfSmallestNormal ? denormal : normal;
   half = magnitude >= kFloatHalfOverflow ? U{} + kHalfInfinity : half;
   half = magnitude > kFloatInfinity ? U{} + kHalfQuietNan : half;
-  return __builtin_convertvector(half | ((bits >> 31) << 15), H);
+  return narrow<W>(half | ((bits >> 31) << 15));
 }
 
 }  // namespace

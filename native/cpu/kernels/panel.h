@@ -23,9 +23,10 @@ struct PanelRows {
 };
 
 // The value rows of a chunk, as floats, into scratch: a panel is one cache line wide, and lines a whole token apart
-// would evict one another. Columns past the right edge and rows past the last token become zero.
+// would evict one another. Columns past the right edge and rows past the last token, `padded` of them in all, become
+// zero.
 template <class I>
-HJ_INLINE void stage_values(const Problem& p, const Span& s, const Columns& c, float* scratch) {
+HJ_INLINE void stage_values(const Problem& p, const Span& s, const Columns& c, int64_t padded, float* scratch) {
   const int64_t pitch = p.layout.value_pitch;
   float* values = scratch + p.layout.values;
   for (int64_t r = 0; r < s.rows; ++r) {
@@ -37,7 +38,7 @@ HJ_INLINE void stage_values(const Problem& p, const Span& s, const Columns& c, f
     });
     for (int64_t j = c.columns; j < round_up(c.columns, I::kPanel); ++j) to[j] = 0;
   }
-  __builtin_memset(values + s.rows * pitch, 0, static_cast<uint64_t>(kRowSlack * pitch) * sizeof(float));
+  __builtin_memset(values + s.rows * pitch, 0, static_cast<uint64_t>((padded - s.rows) * pitch) * sizeof(float));
 }
 
 // While panel `part` of `parts` runs, its share of the rows that come next: the outputs of this chunk, the values and,
@@ -60,10 +61,10 @@ HJ_INLINE void prefetch_next(const Problem& p, const Span& s, const Columns& c, 
   }
 }
 
+// The output rows of a span, rounded, from floats whose rows are `pitch` apart.
 template <class I>
-HJ_INLINE void store_outputs(const Problem& p, const Span& s, const Columns& c, const float* scratch) {
-  for (int64_t r = 0; r < s.rows; ++r) {
-    const float* from = scratch + p.layout.outputs + r * p.layout.value_pitch;
+HJ_INLINE void store_rows(const Problem& p, const Span& s, const Columns& c, const float* from, int64_t pitch) {
+  for (int64_t r = 0; r < s.rows; ++r, from += pitch) {
     const int64_t offset = head_offset(p, s, r, c.value_head) * p.plan.value_dim + c.first;
     over_columns<I::W>(c.columns, [&](auto width, int64_t j) HJ_INLINE_LAMBDA {
       constexpr int V = decltype(width)::value;

@@ -4,6 +4,7 @@
 #define HAJAX_NATIVE_CPU_KERNELS_TASK_H_
 
 #include "native/cpu/kernels/channel.h"
+#include "native/cpu/kernels/matrix_head.h"
 #include "native/cpu/kernels/panel.h"
 #include "native/cpu/kernels/token.h"
 #include "native/cpu/kernels/weights.h"
@@ -60,10 +61,12 @@ HJ_INLINE void zero_output(const Problem& p, const Task& t, int64_t begin, int64
   }
 }
 
-// Between the row-major state and panels [panel][Dk][kPanel], whose columns past the right edge are zero.
+// Between the row-major state and panels [panel][rows][kPanel], of whose rows the first Dk are moved; columns past the
+// right edge are zero.
 template <class I>
-HJ_INLINE void pack_state(const float* state, int64_t pitch, int64_t dim, int64_t columns, float* panels) {
-  for (int64_t c = 0; c < columns; c += I::kPanel, panels += dim * I::kPanel) {
+HJ_INLINE void pack_state(const float* state, int64_t pitch, int64_t dim, int64_t columns, int64_t rows,
+                          float* panels) {
+  for (int64_t c = 0; c < columns; c += I::kPanel, panels += rows * I::kPanel) {
     const int64_t width = columns - c < I::kPanel ? columns - c : I::kPanel;
     for (int64_t d = 0; d < dim; ++d) {
       float* to = panels + d * I::kPanel;
@@ -75,8 +78,9 @@ HJ_INLINE void pack_state(const float* state, int64_t pitch, int64_t dim, int64_
 }
 
 template <class I>
-HJ_INLINE void unpack_state(const float* panels, int64_t pitch, int64_t dim, int64_t columns, float* state) {
-  for (int64_t c = 0; c < columns; c += I::kPanel, panels += dim * I::kPanel) {
+HJ_INLINE void unpack_state(const float* panels, int64_t pitch, int64_t dim, int64_t columns, int64_t rows,
+                            float* state) {
+  for (int64_t c = 0; c < columns; c += I::kPanel, panels += rows * I::kPanel) {
     const int64_t width = columns - c < I::kPanel ? columns - c : I::kPanel;
     for (int64_t d = 0; d < dim; ++d) {
       over_columns<kNarrowest>(width, [&](auto, int64_t j) HJ_INLINE_LAMBDA {
@@ -139,37 +143,81 @@ HJ_INLINE PanelRows prepare_head(const Problem& p, const Span& s, int64_t value_
   return {scratch + at.key_in, scratch + at.query_in};
 }
 
+// What products of whole tiles read beside the rows, dims and states that a task has is zero.
+HJ_INLINE void zero_padding(const Problem& p, float* scratch) {
+  const Layout& at = p.layout;
+  const auto zero = [&](int64_t from, int64_t end) HJ_INLINE_LAMBDA {
+    __builtin_memset(scratch + from, 0, static_cast<uint64_t>(end - from) * sizeof(float));
+  };
+  zero(at.key_parts, at.lower_parts);
+  zero(at.states, at.kept + at.state_rows);
+}
+
+// One value head's block of columns through a chunk.
+template <class I>
+HJ_INLINE void run_head(const Problem& p, const Span& s, const Columns& c, bool first, float* states, float* scratch,
+                        Work* work) {
+  const Layout& at = p.layout;
+  const int64_t panels = (c.columns + I::kPanel - 1) / I::kPanel;
+  const PanelRows rows = prepare_head<I>(p, s, c.value_head, scratch, work);
+  stage_values<I>(p, s, c, s.rows + kRowSlack, scratch);
+  for (int64_t i = 0; i < panels; ++i) {
+    float* state = states + i * at.state_rows * I::kPanel;
+    prefetch_next(p, s, c, first, i, panels);
+    run_panel<I>(p, rows, s.rows, i * I::kPanel, state, scratch, work);
+  }
+  store_rows<I>(p, s, c, scratch + at.outputs, at.value_pitch);
+}
+
 template <class I>
 HJ_INLINE void run_chunks(const Problem& p, const Task& t, float* scratch, Work* work) {
+  constexpr bool kTiles = I::Tiles::kThere;
   const int64_t dim = p.plan.key_dim;
+  const int64_t rows = p.layout.state_rows;
   const int64_t panels = (t.columns + I::kPanel - 1) / I::kPanel;
+  const int64_t head_floats = panels * rows * I::kPanel;
   float* states = scratch + p.layout.states;
+  const auto head_of = [&](int64_t h, int64_t padded) HJ_INLINE_LAMBDA {
+    const Columns columns = {t.first_value_head + h, t.first_column, t.columns};
+    uint32_t* parts = reinterpret_cast<uint32_t*>(scratch + p.layout.state_parts);
+    return Head{columns, panels, padded, states + h * head_floats, parts + h * head_floats / 2 * kStateParts};
+  };
+  if constexpr (kTiles) {
+    I::Tiles::configure();
+    zero_padding(p, scratch);
+  }
   for (int64_t h = 0; h < p.plan.group; ++h) {
-    pack_state<I>(p.call.state_in + state_offset(p, t, h), p.plan.value_dim, dim, t.columns,
-                  states + h * panels * dim * I::kPanel);
+    pack_state<I>(p.call.state_in + state_offset(p, t, h), p.plan.value_dim, dim, t.columns, rows,
+                  states + h * head_floats);
+    if constexpr (kTiles) split_state<I>(p, head_of(h, 0));
   }
   for (int64_t first = t.begin; first < t.end; first += p.plan.chunk) {
     const int64_t left = t.end - first;
     const Span s = {t.batch, first, left < p.plan.chunk ? left : p.plan.chunk, t.key_head};
-    prepare_chunk<I>(p, s, scratch, work);
+    const int64_t padded = round_up(s.rows, kMatrixStep);
+    if constexpr (kTiles) {
+      prepare_matrix_chunk<I>(p, s, padded, scratch, work);
+    } else {
+      prepare_chunk<I>(p, s, scratch, work);
+    }
     for (int64_t h = 0; h < p.plan.group; ++h) {
-      const int64_t value_head = t.first_value_head + h;
-      const PanelRows rows = prepare_head<I>(p, s, value_head, scratch, work);
-      const Columns columns = {value_head, t.first_column, t.columns};
-      stage_values<I>(p, s, columns, scratch);
-      for (int64_t i = 0; i < panels; ++i) {
-        float* state = states + (h * panels + i) * dim * I::kPanel;
-        prefetch_next(p, s, columns, h == 0, i, panels);
-        run_panel<I>(p, rows, s.rows, i * I::kPanel, state, scratch, work);
+      const Head head = head_of(h, padded);
+      if constexpr (kTiles) {
+        prefetch_next(p, s, head.columns, h == 0, 0, 1);
+        prepare_head<I>(p, s, head.columns.value_head, scratch, work);
+        prepare_matrix_head<I>(p, s.rows, padded, scratch);
+        run_matrix_head<I>(p, s, head, scratch, work);
+      } else {
+        run_head<I>(p, s, head.columns, h == 0, head.states, scratch, work);
       }
-      store_outputs<I>(p, s, columns, scratch);
     }
     ++work->chunks;
   }
   for (int64_t h = 0; h < p.plan.group; ++h) {
-    unpack_state<I>(states + h * panels * dim * I::kPanel, p.plan.value_dim, dim, t.columns,
+    unpack_state<I>(states + h * head_floats, p.plan.value_dim, dim, t.columns, rows,
                     p.call.state_out + state_offset(p, t, h));
   }
+  if constexpr (kTiles) I::Tiles::release();
 }
 
 template <class I>

@@ -45,6 +45,16 @@ HJ_INLINE F<W> splat(float s) {
   return s - F<W>{};  // s - 0 is s for every s, -0 included; s + 0 is not
 }
 
+// Unsigned 16-bit integers to 32 bits, and the low halves of such.
+template <int W>
+HJ_INLINE typename VecOf<W>::U widen(typename VecOf<W>::H x) {
+  return __builtin_convertvector(x, typename VecOf<W>::U);
+}
+template <int W>
+HJ_INLINE typename VecOf<W>::H narrow(typename VecOf<W>::U x) {
+  return __builtin_convertvector(x, typename VecOf<W>::H);
+}
+
 // 0, 1, 2, ... W - 1
 template <int W>
 HJ_INLINE typename VecOf<W>::I iota() {
@@ -64,6 +74,18 @@ HJ_INLINE float sum(F<W> v) {
     for (int i = 0; i < half; ++i) lanes[i] += lanes[i + half];
   }
   return lanes[0];
+}
+
+// The lanes of one half of a vector of sixteen.
+HJ_INLINE F<8> low_half(F<16> v) {
+  F<8> half;
+  __builtin_memcpy(&half, &v, sizeof half);
+  return half;
+}
+HJ_INLINE F<8> high_half(F<16> v) {
+  F<8> half;
+  __builtin_memcpy(&half, reinterpret_cast<const char*>(&v) + sizeof half, sizeof half);
+  return half;
 }
 
 HJ_INLINE int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }

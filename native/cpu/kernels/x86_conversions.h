@@ -1,9 +1,11 @@
-// fp16 through F16C, which every CPU with AVX2 has (the dispatch checks). Intrinsics, hence a file of its own.
-#ifndef HAJAX_NATIVE_CPU_KERNELS_HALF_F16C_H_
-#define HAJAX_NATIVE_CPU_KERNELS_HALF_F16C_H_
+// Conversions by the instructions there are for them: fp16 by F16C, which every CPU with AVX2 has (the dispatch
+// checks), integers by AVX-512, which g++ makes of halves. Intrinsics, hence a file of its own.
+#ifndef HAJAX_NATIVE_CPU_KERNELS_X86_CONVERSIONS_H_
+#define HAJAX_NATIVE_CPU_KERNELS_X86_CONVERSIONS_H_
 
 #include <immintrin.h>
 
+#include "native/cpu/kernels/bf16.h"
 #include "native/cpu/kernels/half.h"
 
 namespace hajax::cpu {
@@ -31,9 +33,26 @@ template <>
 HJ_INLINE VecOf<16>::H float_to_half<16>(F<16> x) {
   return (VecOf<16>::H)_mm512_maskz_cvtps_ph(kAllLanes, (__m512)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
+
+template <>
+HJ_INLINE VecOf<16>::U widen<16>(VecOf<16>::H x) {
+  return (VecOf<16>::U)_mm512_maskz_cvtepu16_epi32(kAllLanes, (__m256i)x);
+}
+
+template <>
+HJ_INLINE VecOf<16>::H narrow<16>(VecOf<16>::U x) {
+  return (VecOf<16>::H)_mm512_maskz_cvtepi32_epi16(kAllLanes, (__m512i)x);
+}
+#endif
+
+#if defined(__AVX512BF16__)
+template <>
+HJ_INLINE VecOf<16>::H float_to_bf16<16>(F<16> x) {
+  return (VecOf<16>::H)_mm512_maskz_cvtneps_pbh(kAllLanes, (__m512)x);
+}
 #endif
 
 }  // namespace
 }  // namespace hajax::cpu
 
-#endif  // HAJAX_NATIVE_CPU_KERNELS_HALF_F16C_H_
+#endif  // HAJAX_NATIVE_CPU_KERNELS_X86_CONVERSIONS_H_

@@ -1,0 +1,111 @@
+// Products of operands in bf16 parts on matrix tiles, two by two tiles of 16 x 16 sums at a time.
+#ifndef HAJAX_NATIVE_CPU_KERNELS_MATRIX_H_
+#define HAJAX_NATIVE_CPU_KERNELS_MATRIX_H_
+
+#include "native/cpu/kernels/parts.h"
+
+namespace hajax::cpu {
+namespace {
+
+constexpr int64_t kTileRows = 16;
+constexpr int64_t kTileDepth = 32;            // bf16 elements of a tile's row
+constexpr int64_t kPairRows = 2 * kTileRows;  // rows of two tiles, and columns
+constexpr int64_t kDepthPairs = kTileDepth / 2;
+
+// The tiles of an ISA without any.
+struct NoTiles {
+  static constexpr bool kThere = false;
+};
+
+// A left operand: parts of rows of bf16. `pitch` and `stride` count elements.
+struct Left {
+  uint16_t* at;
+  int64_t pitch;
+  int64_t stride;  // from part to part
+  int64_t parts;
+};
+
+// A right operand: parts of rows of pairs.
+struct Right {
+  uint32_t* at;
+  int64_t pitch;
+  int64_t stride;
+  int64_t parts;
+};
+
+HJ_INLINE Left from_row(const Left& a, int64_t row) { return {a.at + row * a.pitch, a.pitch, a.stride, a.parts}; }
+HJ_INLINE Left from_depth(const Left& a, int64_t depth) { return {a.at + depth, a.pitch, a.stride, a.parts}; }
+HJ_INLINE Right from_depth(const Right& b, int64_t depth) {
+  return {b.at + depth / 2 * b.pitch, b.pitch, b.stride, b.parts};
+}
+HJ_INLINE Right from_column(const Right& b, int64_t column) { return {b.at + column, b.pitch, b.stride, b.parts}; }
+
+// The sums: tiles 0 and 1 beside each other, 2 and 3 below them.
+template <class M, int Rows>
+HJ_INLINE void clear_sums() {
+  M::template zero<0>();
+  M::template zero<1>();
+  if constexpr (Rows == 2) {
+    M::template zero<2>();
+    M::template zero<3>();
+  }
+}
+
+template <class M, int Rows>
+HJ_INLINE void load_sums(const float* from, int64_t pitch) {
+  const int64_t bytes = pitch * static_cast<int64_t>(sizeof(float));
+  M::template load<0>(from, bytes);
+  M::template load<1>(from + kTileRows, bytes);
+  if constexpr (Rows == 2) {
+    M::template load<2>(from + kTileRows * pitch, bytes);
+    M::template load<3>(from + kTileRows * pitch + kTileRows, bytes);
+  }
+}
+
+template <class M, int Rows>
+HJ_INLINE void store_sums(float* to, int64_t pitch) {
+  const int64_t bytes = pitch * static_cast<int64_t>(sizeof(float));
+  M::template store<0>(to, bytes);
+  M::template store<1>(to + kTileRows, bytes);
+  if constexpr (Rows == 2) {
+    M::template store<2>(to + kTileRows * pitch, bytes);
+    M::template store<3>(to + kTileRows * pitch + kTileRows, bytes);
+  }
+}
+
+// sums += A B over `depth`, a multiple of kTileDepth. Of the products of parts those count whose numbers, from 0 on,
+// add up to less than `precision`: for a float's precision, 3, they are six of 3 x 3 and three of 1 x 3. Returns
+// products of tiles.
+template <class M, int Rows>
+HJ_INLINE int64_t add_product(const Left& a, const Right& b, int64_t depth, int64_t precision) {
+  const int64_t a_bytes = a.pitch * static_cast<int64_t>(sizeof(uint16_t));
+  const int64_t b_bytes = b.pitch * static_cast<int64_t>(sizeof(uint32_t));
+  const int64_t left_parts = a.parts < precision ? a.parts : precision;
+  int64_t count = 0;
+  for (int64_t k = 0; k < depth; k += kTileDepth) {
+    for (int64_t i = 0; i < left_parts; ++i) {
+      const uint16_t* left = a.at + i * a.stride + k;
+      M::template load<4>(left, a_bytes);
+      if constexpr (Rows == 2) M::template load<5>(left + kTileRows * a.pitch, a_bytes);
+      const int64_t end = b.parts < precision - i ? b.parts : precision - i;
+      for (int64_t j = 0; j < end; ++j) {
+        const uint32_t* right = b.at + j * b.stride + k / 2 * b.pitch;
+        M::template load<6>(right, b_bytes);
+        M::template load<7>(right + kTileRows, b_bytes);
+        M::template multiply<0, 4, 6>();
+        M::template multiply<1, 4, 7>();
+        if constexpr (Rows == 2) {
+          M::template multiply<2, 5, 6>();
+          M::template multiply<3, 5, 7>();
+        }
+        count += 2 * Rows;
+      }
+    }
+  }
+  return count;
+}
+
+}  // namespace
+}  // namespace hajax::cpu
+
+#endif  // HAJAX_NATIVE_CPU_KERNELS_MATRIX_H_
