@@ -35,26 +35,25 @@ def size_scratch(draft: Draft, target: CpuTarget) -> Draft:
     panels = -(-shape.value_dim // target.panel)
     columns = -(-panels // draft.column_blocks) * target.panel
     states = draft.group * state_rows * columns
-    results = _up(draft.chunk, _TILES) * columns  # of matrix tiles
-    staged = [_TILES * target.panel, results] if tiled else [rows * columns] * 2
-    update = max(results if tiled else rows * target.panel, _TOKEN_VECTORS * shape.value_dim)
+    staged = [_TILES * target.panel, 2 * _TILES * target.panel] if tiled else [rows * columns] * 2
+    update = max((_up(draft.chunk, _TILES) if tiled else rows) * target.panel, _TOKEN_VECTORS * shape.value_dim)
     parts = [rows * shape.key_dim] * 2 + [shape.key_dim * pitch]
     parts += [shape.key_dim // 2 * pitch] if draft.bf16_dot else []
     parts += [rows * pitch] * 4 + [pitch] * 8 + [update] + staged + [states, state_rows]
     if draft.mechanism.decay == "per_channel":
         parts += [rows * shape.key_dim] * 3 + [draft.chunk // _BLOCK * 2 * shape.key_dim, _BLOCK * shape.key_dim]
-    parts += _operands(draft, target, columns) if tiled else []
+    parts += _operands(draft, target) if tiled else []
     total = 4 * (_COUNTER_FLOATS + sum(_up(part, _LINE_FLOATS) for part in parts))
     note = Note("buffers", f"{total} B a thread", "", f"{4 * states} B of it are resident states (L2 {target.l2_bytes} B)")
     return draft.chosen(note, scratch_bytes=total)
 
 
-def _operands(draft: Draft, target: CpuTarget, columns: int) -> list[int]:
+def _operands(draft: Draft, target: CpuTarget) -> list[int]:
     """What matrix tiles multiply, in floats of two bf16 each: pairs of keys, rows, transposed keys, weights, state and updates."""
-    assert draft.chunk is not None and draft.group is not None
+    assert draft.chunk is not None
     shape, rows, dim = draft.shape, _up(draft.chunk, _TILES), _up(draft.shape.key_dim, _TILES)
     exact = _PARTS if draft.mechanism.decay == "per_channel" else _EXACT_PARTS[shape.input_dtype]
     output = _PARTS if shape.output_dtype == "float32" else _PARTS - 1
     weights = [_PARTS * rows * rows // 2, output * rows * rows // 2]
-    panels = [_PARTS * depth // 2 * columns for depth in (draft.group * dim, rows, rows)]
+    panels = [_PARTS * depth // 2 * target.panel for depth in (dim, rows, rows)]
     return [exact * rows * dim // 2] * 4 + weights + panels + [2 * _TILES * target.panel] + [rows] * 3

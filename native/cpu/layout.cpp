@@ -58,11 +58,11 @@ Layout layout_of(const hj_cpu_plan& plan, bool matrix) {
   at.to_end = take(at.pitch);
   at.key_factor = take(at.pitch);
   at.query_factor = take(at.pitch);
-  at.update = take(std::max(matrix ? at.matrix_rows * block_panels * panel : rows * panel,
-                            kTokenVectors * static_cast<int64_t>(plan.value_dim)));
+  at.update =
+      take(std::max((matrix ? at.matrix_rows : rows) * panel, kTokenVectors * static_cast<int64_t>(plan.value_dim)));
   at.value_pitch = matrix ? panel : block_panels * panel;
   at.values = take(matrix ? kMatrixStep * panel : rows * at.value_pitch);
-  at.outputs = take(matrix ? at.matrix_rows * block_panels * panel : rows * at.value_pitch);
+  at.outputs = take(matrix ? 2 * kMatrixStep * panel : rows * at.value_pitch);
   at.states = take(plan.group * block_panels * at.state_rows * panel);
   at.kept = take(at.state_rows);
   const bool by_channel = plan.header.decay == kDecay_per_channel;
@@ -76,9 +76,9 @@ Layout layout_of(const hj_cpu_plan& plan, bool matrix) {
   at.key_t_parts = take(pair_floats);
   at.lower_parts = take(kStateParts * at.matrix_rows * at.matrix_rows / 2);
   at.mix_parts = take(at.output_parts * at.matrix_rows * at.matrix_rows / 2);
-  at.state_parts = take(plan.group * block_panels * kStateParts * at.matrix_dim / 2 * panel);
-  at.update_parts = take(block_panels * kStateParts * at.matrix_rows / 2 * panel);
-  at.decayed_parts = take(block_panels * kStateParts * at.matrix_rows / 2 * panel);
+  at.state_parts = take(kStateParts * at.matrix_dim / 2 * panel);
+  at.update_parts = take(kStateParts * at.matrix_rows / 2 * panel);
+  at.decayed_parts = take(kStateParts * at.matrix_rows / 2 * panel);
   at.sums = take(matrix ? 2 * kMatrixStep * panel : 0);
   at.key_scale = take(at.matrix_rows);
   at.query_scale = take(at.matrix_rows);

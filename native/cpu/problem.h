@@ -40,7 +40,7 @@ struct Layout {
   int64_t update;    // [max(chunk + slack, 3 Dv)] x panel: the solution X of a panel; k.S, q.S and u of a token step
   int64_t values;    // [chunk + slack, block panels x panel] a value head's rows of the block as floats; with matrix
                      // tiles [kMatrixStep, panel]
-  int64_t outputs;   // likewise, before they are rounded and stored; with matrix tiles [block panels, rows, panel]
+  int64_t outputs;   // likewise, before they are rounded and stored; with matrix tiles [2, kMatrixStep, panel]
   int64_t states;    // [group, panels of a block, state_rows, panel]
   int64_t kept;      // [Dk] what is left of each state row after a chunk or a token
   int64_t key_in;    // only per channel, as all below: [chunk + slack, Dk] key rows, decayed from the chunk's start
@@ -53,8 +53,8 @@ struct Layout {
   int64_t key_t_parts;    // [parts, dim, rows] transposed keys
   int64_t lower_parts;    // [3, rows, rows] lower, negated
   int64_t mix_parts;      // [output parts, rows, rows]
-  int64_t state_parts;    // [group, block panels, 3, dim / 2, panel] pairs of state rows
-  int64_t update_parts;   // [block panels, 3, rows / 2, panel] pairs of rows of the solution X
+  int64_t state_parts;    // [3, dim / 2, panel] pairs of state rows, of a panel
+  int64_t update_parts;   // [3, rows / 2, panel] pairs of rows of the solution X
   int64_t decayed_parts;  // likewise of X decayed to the chunk's end
   int64_t sums;           // [2, kMatrixStep, panel] what is added to the state
   int64_t key_scale;  // [pitch] what products with raw rows are multiplied by: norm and decay from the chunk's start

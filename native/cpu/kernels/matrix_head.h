@@ -2,7 +2,7 @@
 // the diagonal of the solve are done in floats.
 //
 // Products run in a unit of their own and take long, so what is elementwise with one result is written behind the
-// instructions for the next: both are under way together.
+// instructions for another: both are under way together. A panel's operands stay in the first-level cache.
 #ifndef HAJAX_NATIVE_CPU_KERNELS_MATRIX_HEAD_H_
 #define HAJAX_NATIVE_CPU_KERNELS_MATRIX_HEAD_H_
 
@@ -12,96 +12,58 @@
 namespace hajax::cpu {
 namespace {
 
-// issue(0), issue(1), finish(0), issue(2), finish(1), ..., finish(n - 1)
-template <class Issue, class Finish>
-HJ_INLINE void pipelined(int64_t n, const Issue& issue, const Finish& finish) {
-  for (int64_t i = 0; i <= n; ++i) {
-    if (i < n) issue(i);
-    if (i > 0) finish(i - 1);
-  }
-}
-
-// What a head has of each panel. Results are [rows, panel] floats, right operands parts of pairs.
+// A value head's block of columns.
 struct Head {
   Columns columns;
   int64_t panels;
   int64_t padded;  // rows, to whole tiles
   float* states;   // [panels, dim, panel]
-  uint32_t* state_parts;
 };
 
-HJ_INLINE Right panel_operand(uint32_t* base, int64_t panel, int64_t depth, int64_t width) {
-  const int64_t part = depth / 2 * width;
-  return {base + panel * kStateParts * part, width, part, kStateParts};
-}
-template <class I>
-HJ_INLINE Right state_operand(const Problem& p, const Head& h, int64_t panel) {
-  return panel_operand(h.state_parts, panel, p.layout.matrix_dim, I::kPanel);
-}
-template <class I>
-HJ_INLINE Right solved_operand(const Problem& p, float* scratch, int64_t panel) {
-  return panel_operand(place<uint32_t>(scratch, p.layout.update_parts), panel, p.layout.matrix_rows, I::kPanel);
-}
-template <class I>
-HJ_INLINE Right decayed_operand(const Problem& p, float* scratch, int64_t panel) {
-  return panel_operand(place<uint32_t>(scratch, p.layout.decayed_parts), panel, p.layout.matrix_rows, I::kPanel);
-}
-// Rows [first, ...) of a panel's X, and of its outputs.
-template <class I>
-HJ_INLINE float* update_rows(const Problem& p, float* scratch, int64_t panel, int64_t first) {
-  return scratch + p.layout.update + (panel * p.layout.matrix_rows + first) * I::kPanel;
-}
-template <class I>
-HJ_INLINE float* output_rows(const Problem& p, float* scratch, int64_t panel, int64_t first) {
-  return scratch + p.layout.outputs + (panel * p.layout.matrix_rows + first) * I::kPanel;
+// Right operands of a panel.
+HJ_INLINE Right panel_operand(float* scratch, int64_t at, int64_t depth, int64_t panel) {
+  return {place<uint32_t>(scratch, at), panel, depth / 2 * panel, kStateParts};
 }
 
-// `Rows` rows of x, times a factor of each if there are any, into rows [first, ...) of an operand.
-template <class I, int Rows>
-HJ_INLINE void split_updates(const float* x, const float* factor, int64_t first, const Right& to) {
+// Rows [first, first + kTileRows) of X, as they are and decayed to the chunk's end.
+template <class I>
+HJ_INLINE void split_updates(const float* x, const float* factor, int64_t first, const Right& solved,
+                             const Right& decayed) {
   constexpr int W = I::W;
-  for (int r = 0; r < Rows; r += 2) {
+  for (int64_t r = 0; r < kTileRows; r += 2) {
+    const F<W> above_factor = splat<W>(factor[first + r]), below_factor = splat<W>(factor[first + r + 1]);
     HJ_UNROLL
     for (int j = 0; j < I::N; ++j) {
       const float* at = x + r * I::kPanel + j * W;
-      F<W> above = load<W>(at), below = load<W>(at + I::kPanel);
-      if (factor != nullptr) {
-        above *= splat<W>(factor[first + r]);
-        below *= splat<W>(factor[first + r + 1]);
-      }
-      split_pairs<W, kStateParts>(above, below, to.at + (first + r) / 2 * to.pitch + j * W, to.stride);
+      const F<W> above = load<W>(at), below = load<W>(at + I::kPanel);
+      const int64_t to = (first + r) / 2 * I::kPanel + j * W;
+      split_pairs<W, kStateParts>(above, below, solved.at + to, solved.stride);
+      split_pairs<W, kStateParts>(above * above_factor, below * below_factor, decayed.at + to, decayed.stride);
     }
   }
 }
 
-// Rows [first, first + kPairRows) of a panel's state: decayed, with `more` added if there is any, and as parts.
+// Rows [first, first + kPairRows) of a state as parts.
 template <class I>
-HJ_INLINE void renew_state(const float* kept, const float* more, float* state, int64_t first, const Right& to) {
-  constexpr int W = I::W;
+HJ_INLINE void split_state(const float* state, int64_t first, const Right& to) {
   for (int64_t d = first; d < first + kPairRows; d += 2) {
     HJ_UNROLL
     for (int j = 0; j < I::N; ++j) {
-      float* row = state + d * I::kPanel + j * W;
-      F<W> above = load<W>(row), below = load<W>(row + I::kPanel);
-      if (more != nullptr) {
-        const float* add = more + (d - first) * I::kPanel + j * W;
-        above = above * splat<W>(kept[d]) + load<W>(add);
-        below = below * splat<W>(kept[d + 1]) + load<W>(add + I::kPanel);
-        store<W>(row, above);
-        store<W>(row + I::kPanel, below);
-      }
-      split_pairs<W, kStateParts>(above, below, to.at + d / 2 * to.pitch + j * W, to.stride);
+      const float* row = state + d * I::kPanel + j * I::W;
+      split_pairs<I::W, kStateParts>(load<I::W>(row), load<I::W>(row + I::kPanel), to.at + d / 2 * to.pitch + j * I::W,
+                                     to.stride);
     }
   }
 }
 
-// The parts of a state that was just packed.
+// Rows [first, first + kPairRows) of a state, decayed, with `more` added.
 template <class I>
-HJ_INLINE void split_state(const Problem& p, const Head& h) {
-  const int64_t dim = p.layout.matrix_dim;
-  for (int64_t i = 0; i < h.panels; ++i) {
-    for (int64_t d = 0; d < dim; d += kPairRows) {
-      renew_state<I>(nullptr, nullptr, h.states + i * dim * I::kPanel, d, state_operand<I>(p, h, i));
+HJ_INLINE void renew_state(const float* kept, const float* more, int64_t first, float* state) {
+  for (int64_t d = first; d < first + kPairRows; ++d, more += I::kPanel) {
+    HJ_UNROLL
+    for (int j = 0; j < I::N; ++j) {
+      float* row = state + d * I::kPanel + j * I::W;
+      store<I::W>(row, load<I::W>(row) * splat<I::W>(kept[d]) + load<I::W>(more + j * I::W));
     }
   }
 }
@@ -148,42 +110,6 @@ HJ_INLINE Columns columns_of(const Columns& c, int64_t panel) {
   return {c.value_head, c.first + panel * I::kPanel, left < I::kPanel ? left : I::kPanel};
 }
 
-// K S and Q S, and what follows from each at once: the right side of the solve, the output before its mix.
-template <class I>
-HJ_INLINE int64_t read_states(const Problem& p, const Span& s, const Head& h, float* scratch) {
-  using M = typename I::Tiles;
-  const Layout& at = p.layout;
-  const Left key = rows_operand(p, scratch, at.key_parts);
-  const Left query = rows_operand(p, scratch, at.query_parts);
-  const int64_t blocks = h.padded / kPairRows;
-  int64_t products = 0;
-  const auto multiply = [&](const Left& rows, int64_t panel, int64_t precision, float* to) HJ_INLINE_LAMBDA {
-    clear_sums<M, 2>();
-    products += add_product<M, 2>(rows, state_operand<I>(p, h, panel), at.matrix_dim, precision);
-    store_sums<M, 2>(to, I::kPanel);
-  };
-  pipelined(
-      2 * blocks * h.panels,
-      [&](int64_t i) HJ_INLINE_LAMBDA {
-        const int64_t panel = i / (2 * blocks), first = i / 2 % blocks * kPairRows;
-        if (i % 2 == 0) {
-          if (p.delta) multiply(from_row(key, first), panel, kStateParts, update_rows<I>(p, scratch, panel, first));
-        } else {
-          multiply(from_row(query, first), panel, at.output_parts, output_rows<I>(p, scratch, panel, first));
-        }
-      },
-      [&](int64_t i) HJ_INLINE_LAMBDA {
-        const int64_t panel = i / (2 * blocks), first = i / 2 % blocks * kPairRows;
-        if (i % 2 == 0) {
-          stage_values<I>(p, rows_of(s, first), columns_of<I>(h.columns, panel), kPairRows, scratch);
-          correct_rows<I>(p, scratch + at.values, first, update_rows<I>(p, scratch, panel, first), scratch);
-        } else {
-          scale_outputs<I>(scratch + at.query_scale + first, output_rows<I>(p, scratch, panel, first));
-        }
-      });
-  return products;
-}
-
 // Forward substitution in a tile's rows of x; `lower` is the triangle on the diagonal.
 template <class I>
 HJ_INLINE void substitute_rows(const float* lower, int64_t pitch, float* x) {
@@ -206,113 +132,124 @@ HJ_INLINE void zero_updates(const Right& to, int64_t first) {
   }
 }
 
-// Rows [first, first + kPairRows) of X = (I + lower)^-1 x, as floats and as parts.
+// A panel in work: its operands, and its rows as floats.
+struct Panel {
+  Span span;
+  Columns columns;
+  int64_t padded;
+  Right state, solved, decayed;
+  float* x;  // [rows, panel]
+};
+
+// to = A B of 32 rows.
 template <class I>
-HJ_INLINE int64_t solve_rows(const Problem& p, const Head& h, int64_t first, float* scratch) {
+HJ_INLINE int64_t multiply(const Left& a, const Right& b, int64_t depth, int64_t precision, float* to) {
   using M = typename I::Tiles;
+  clear_sums<M, 2>();
+  const int64_t products = add_product<M, 2>(a, b, depth, precision);
+  store_sums<M, 2>(to, I::kPanel);
+  return products;
+}
+
+// to += A B of 16 or 32 rows.
+template <class I, int Rows>
+HJ_INLINE int64_t multiply_onto(const Left& a, const Right& b, int64_t depth, int64_t precision, float* to) {
+  using M = typename I::Tiles;
+  load_sums<M, Rows>(to, I::kPanel);
+  const int64_t products = add_product<M, Rows>(a, b, depth, precision);
+  store_sums<M, Rows>(to, I::kPanel);
+  return products;
+}
+
+// X = (I + lower)^-1 (write V - erase decay K S) and O = decay Q S + mix X, in blocks of rows.
+template <class I>
+HJ_INLINE int64_t run_blocks(const Problem& p, const Panel& panel, float* scratch) {
   const Layout& at = p.layout;
+  const Left key = rows_operand(p, scratch, at.key_parts);
+  const Left query = rows_operand(p, scratch, at.query_parts);
   const Left lower = weights_operand(p, scratch, at.lower_parts, kStateParts);
-  const float* triangle = scratch + at.lower + first * (at.pitch + 1);
-  const int64_t second = first + kTileRows;
-  int64_t products = 0;
-  pipelined(
-      h.panels,
-      [&](int64_t i) HJ_INLINE_LAMBDA {
-        if (first == 0) return;
-        float* x = update_rows<I>(p, scratch, i, first);
-        load_sums<M, 2>(x, I::kPanel);
-        products += add_product<M, 2>(from_row(lower, first), solved_operand<I>(p, scratch, i), first, kStateParts);
-        store_sums<M, 2>(x, I::kPanel);
-      },
-      [&](int64_t i) HJ_INLINE_LAMBDA {
-        float* x = update_rows<I>(p, scratch, i, first);
-        const Right solved = solved_operand<I>(p, scratch, i);
-        substitute_rows<I>(triangle, at.pitch, x);
-        split_updates<I, kTileRows>(x, nullptr, first, solved);
-        // What comes next is as deep as two tiles are high: its other half is zero times what is not solved yet.
-        zero_updates(solved, second);
-      });
-  pipelined(
-      h.panels,
-      [&](int64_t i) HJ_INLINE_LAMBDA {
-        float* x = update_rows<I>(p, scratch, i, second);
-        load_sums<M, 1>(x, I::kPanel);
-        products += add_product<M, 1>(from_depth(from_row(lower, second), first),
-                                      from_depth(solved_operand<I>(p, scratch, i), first), kTileDepth, kStateParts);
-        store_sums<M, 1>(x, I::kPanel);
-      },
-      [&](int64_t i) HJ_INLINE_LAMBDA {
-        float* x = update_rows<I>(p, scratch, i, second);
-        substitute_rows<I>(triangle + kTileRows * (at.pitch + 1), at.pitch, x);
-        split_updates<I, kTileRows>(x, nullptr, second, solved_operand<I>(p, scratch, i));
-      });
-  return products;
-}
-
-// Rows [first, first + kPairRows) of O = decay Q S + mix X.
-template <class I>
-HJ_INLINE int64_t mix_rows(const Problem& p, const Span& s, const Head& h, int64_t first, float* scratch) {
-  using M = typename I::Tiles;
-  const Layout& at = p.layout;
   const Left mix = weights_operand(p, scratch, at.mix_parts, at.output_parts);
+  const float* factor = scratch + at.update_scale;
+  const auto outputs_of = [&](int64_t first) HJ_INLINE_LAMBDA {
+    return scratch + at.outputs + first / kPairRows % 2 * kPairRows * I::kPanel;
+  };
+  const auto finish = [&](int64_t first) HJ_INLINE_LAMBDA {
+    store_rows<I>(p, rows_of(panel.span, first), panel.columns, outputs_of(first), I::kPanel);
+  };
   int64_t products = 0;
-  pipelined(
-      h.panels,
-      [&](int64_t i) HJ_INLINE_LAMBDA {
-        float* outputs = output_rows<I>(p, scratch, i, first);
-        load_sums<M, 2>(outputs, I::kPanel);
-        products += add_product<M, 2>(from_row(mix, first), solved_operand<I>(p, scratch, i), first + kPairRows,
-                                      at.output_parts);
-        store_sums<M, 2>(outputs, I::kPanel);
-      },
-      [&](int64_t i) HJ_INLINE_LAMBDA {
-        const float* x = update_rows<I>(p, scratch, i, first);
-        split_updates<I, kPairRows>(x, scratch + at.update_scale, first, decayed_operand<I>(p, scratch, i));
-        const float* outputs = output_rows<I>(p, scratch, i, first);
-        store_rows<I>(p, rows_of(s, first), columns_of<I>(h.columns, i), outputs, I::kPanel);
-      });
+  for (int64_t r = 0; r <= panel.padded; r += kPairRows) {
+    if (r < panel.padded && p.delta) {
+      products += multiply<I>(from_row(key, r), panel.state, at.matrix_dim, kStateParts, panel.x + r * I::kPanel);
+    }
+    if (r == 0) continue;
+    const int64_t done = r - kPairRows;
+    stage_values<I>(p, rows_of(panel.span, done), panel.columns, kPairRows, scratch);
+    correct_rows<I>(p, scratch + at.values, done, panel.x + done * I::kPanel, scratch);
+  }
+  for (int64_t first = 0; first < panel.padded; first += kPairRows) {
+    const int64_t second = first + kTileRows;
+    const float* triangle = scratch + at.lower + first * (at.pitch + 1);
+    float* upper_x = panel.x + first * I::kPanel;
+    float* lower_x = panel.x + second * I::kPanel;
+    float* outputs = outputs_of(first);
+    if (p.delta && first > 0) {
+      products += multiply_onto<I, 2>(from_row(lower, first), panel.solved, first, kStateParts, upper_x);
+    }
+    products += multiply<I>(from_row(query, first), panel.state, at.matrix_dim, at.output_parts, outputs);
+    if (first > 0) finish(first - kPairRows);
+    if (p.delta) substitute_rows<I>(triangle, at.pitch, upper_x);
+    split_updates<I>(upper_x, factor, first, panel.solved, panel.decayed);
+    if (p.delta) {
+      // As deep as two tiles are high: the product's other half is zero times what is not solved yet.
+      zero_updates(panel.solved, second);
+      products += multiply_onto<I, 1>(from_depth(from_row(lower, second), first), from_depth(panel.solved, first),
+                                      kTileDepth, kStateParts, lower_x);
+    }
+    scale_outputs<I>(scratch + at.query_scale + first, outputs);
+    if (p.delta) substitute_rows<I>(triangle + kTileRows * (at.pitch + 1), at.pitch, lower_x);
+    split_updates<I>(lower_x, factor, second, panel.solved, panel.decayed);
+    products += multiply_onto<I, 2>(from_row(mix, first), panel.solved, first + kPairRows, at.output_parts, outputs);
+  }
+  finish(panel.padded - kPairRows);
   return products;
 }
 
-// S = decay S + K^T X.
+// S = decay S + K^T X for one panel's state, and the next one's parts, where there are such.
 template <class I>
-HJ_INLINE int64_t update_states(const Problem& p, const Head& h, float* scratch) {
-  using M = typename I::Tiles;
+HJ_INLINE int64_t update_state(const Problem& p, int64_t padded, const Right& decayed, float* state, const float* next,
+                               const Right& parts, float* scratch) {
   const Layout& at = p.layout;
   const Left key_t = key_t_operand(p, scratch);
-  const int64_t blocks = at.matrix_dim / kPairRows;
-  const auto sums = [&](int64_t i) HJ_INLINE_LAMBDA { return scratch + at.sums + i % 2 * kPairRows * I::kPanel; };
+  const auto sums = [&](int64_t d)
+                        HJ_INLINE_LAMBDA { return scratch + at.sums + d / kPairRows % 2 * kPairRows * I::kPanel; };
   int64_t products = 0;
-  pipelined(
-      blocks * h.panels,
-      [&](int64_t i) HJ_INLINE_LAMBDA {
-        clear_sums<M, 2>();
-        products += add_product<M, 2>(from_row(key_t, i % blocks * kPairRows),
-                                      decayed_operand<I>(p, scratch, i / blocks), h.padded, kStateParts);
-        store_sums<M, 2>(sums(i), I::kPanel);
-      },
-      [&](int64_t i) HJ_INLINE_LAMBDA {
-        float* state = h.states + i / blocks * at.matrix_dim * I::kPanel;
-        renew_state<I>(scratch + at.kept, sums(i), state, i % blocks * kPairRows, state_operand<I>(p, h, i / blocks));
-      });
+  for (int64_t d = 0; d <= at.matrix_dim; d += kPairRows) {
+    if (d < at.matrix_dim) {
+      if (state != nullptr) products += multiply<I>(from_row(key_t, d), decayed, padded, kStateParts, sums(d));
+      if (next != nullptr) split_state<I>(next, d, parts);
+    }
+    const int64_t done = d - kPairRows;
+    if (d > 0 && state != nullptr) renew_state<I>(scratch + at.kept, sums(done), done, state);
+  }
   return products;
 }
 
 template <class I>
 HJ_INLINE void run_matrix_head(const Problem& p, const Span& s, const Head& h, float* scratch, Work* work) {
-  int64_t products = read_states<I>(p, s, h, scratch);
-  for (int64_t r = 0; r < h.padded; r += kPairRows) {
-    if (p.delta) {
-      products += solve_rows<I>(p, h, r, scratch);
-    } else {
-      for (int64_t i = 0; i < h.panels; ++i) {
-        const float* x = update_rows<I>(p, scratch, i, r);
-        split_updates<I, kPairRows>(x, nullptr, r, solved_operand<I>(p, scratch, i));
-      }
-    }
-    products += mix_rows<I>(p, s, h, r, scratch);
+  const Layout& at = p.layout;
+  const Right state = panel_operand(scratch, at.state_parts, at.matrix_dim, I::kPanel);
+  const Right solved = panel_operand(scratch, at.update_parts, at.matrix_rows, I::kPanel);
+  const Right decayed = panel_operand(scratch, at.decayed_parts, at.matrix_rows, I::kPanel);
+  const int64_t floats = at.matrix_dim * I::kPanel;
+  int64_t products = 0;
+  for (int64_t i = 0; i <= h.panels; ++i) {
+    float* before = i > 0 ? h.states + (i - 1) * floats : nullptr;
+    const float* now = i < h.panels ? h.states + i * floats : nullptr;
+    products += update_state<I>(p, h.padded, decayed, before, now, state, scratch);
+    if (now == nullptr) break;
+    const Panel panel = {s, columns_of<I>(h.columns, i), h.padded, state, solved, decayed, scratch + at.update};
+    products += run_blocks<I>(p, panel, scratch);
   }
-  products += update_states<I>(p, h, scratch);
   work->macs += products * kTileMacs;
 }
 

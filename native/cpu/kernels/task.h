@@ -179,8 +179,7 @@ HJ_INLINE void run_chunks(const Problem& p, const Task& t, float* scratch, Work*
   float* states = scratch + p.layout.states;
   const auto head_of = [&](int64_t h, int64_t padded) HJ_INLINE_LAMBDA {
     const Columns columns = {t.first_value_head + h, t.first_column, t.columns};
-    uint32_t* parts = reinterpret_cast<uint32_t*>(scratch + p.layout.state_parts);
-    return Head{columns, panels, padded, states + h * head_floats, parts + h * head_floats / 2 * kStateParts};
+    return Head{columns, panels, padded, states + h * head_floats};
   };
   if constexpr (kTiles) {
     I::Tiles::configure();
@@ -189,7 +188,6 @@ HJ_INLINE void run_chunks(const Problem& p, const Task& t, float* scratch, Work*
   for (int64_t h = 0; h < p.plan.group; ++h) {
     pack_state<I>(p.call.state_in + state_offset(p, t, h), p.plan.value_dim, dim, t.columns, rows,
                   states + h * head_floats);
-    if constexpr (kTiles) split_state<I>(p, head_of(h, 0));
   }
   for (int64_t first = t.begin; first < t.end; first += p.plan.chunk) {
     const int64_t left = t.end - first;
