@@ -17,6 +17,7 @@ state_gb_s / memory_gb_s; a step in place touches half the addresses of a copy, 
 """
 
 import argparse
+import os
 import statistics
 import tempfile
 from pathlib import Path
@@ -25,6 +26,8 @@ from typing import Any
 import _harness
 import _machine
 from _harness import Entry, PeerError, Worker
+
+os.environ["HAJAX_CACHE"] = "0"
 
 from hajax import conformance
 
