@@ -97,13 +97,13 @@ def _rows(batch: int, threads: int, runs: int, entries: dict[str, Entry]) -> lis
     copy = moved * max(1, COPY_BYTES // state_bytes(batch)) / seconds.pop("copy") / 1e9
     memory = 2 * MEMORY_BYTES * max(1, COPY_BYTES // MEMORY_BYTES) / seconds.pop("memory") / 1e9
     rows = []
-    for peer, time in seconds.items():
-        time /= LAYERS if peer == "hajax_layers" else 1
-        rate = moved / time / 1e9
+    for peer, whole in seconds.items():
+        taken = whole / LAYERS if peer == "hajax_layers" else whole
+        rate = moved / taken / 1e9
         sizes = {"B": batch, "Hk": KEY_HEADS, "Hv": VALUE_HEADS, "D": DIM, "threads": threads}
         rates = {"state_gb_s": rate, "copy_gb_s": copy, "memory_gb_s": memory}
         shares = {"share": rate / copy, "share_of_memory": rate / memory}
-        times = {"us_median": round(1e6 * time, 1), "runs": len(entries[peer].kept(runs))}
+        times = {"us_median": round(1e6 * taken, 1), "runs": len(entries[peer].kept(runs))}
         rows.append({"peer": peer, **sizes, **times, **{n: round(x, 2) for n, x in (rates | shares).items()}})
     return rows
 
