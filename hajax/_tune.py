@@ -110,7 +110,7 @@ def worth_keeping(found: Tuned) -> bool:
     return found.seconds <= KEEP_BELOW * found.planned_seconds
 
 
-def measurer(problem: Problem, *, least_seconds: float = 0.01) -> Measure:
+def measurer(problem: Problem, *, least_seconds: float = 0.01, clock: Callable[[], float] = time.perf_counter) -> Measure:
     """Times calls on random inputs, on the library's own threads: one to warm up, then as many as fill `least_seconds`."""
     shape, rows = problem.shape, problem.shape.batch or 1
     assert shape.tokens is not None
@@ -137,10 +137,10 @@ def measurer(problem: Problem, *, least_seconds: float = 0.01) -> Measure:
         addresses = [array.ctypes.data for array in arrays]
 
         def calls(count: int) -> float:
-            start = time.perf_counter()
+            start = clock()
             for _ in range(count):
                 cpu.run(launch, sizes, addresses, shape.key_dim**-0.5, 1e-6)
-            return (time.perf_counter() - start) / count
+            return (clock() - start) / count
 
         once = calls(1)
         return once if once > 10 * least_seconds else calls(max(1, int(least_seconds / once)))

@@ -88,10 +88,11 @@ def test_model_prefill_json(run):
 
 @pytest.mark.native
 def test_planner_choices_json(run):
-    found = report(run("planner_choices.py", "--json", "--quick", "--repeats", "1"))
-    assert {row["question"] for row in found["rows"]} == {"chunk", "tokens", "group"}
-    assert sum(row["chosen"] for row in found["rows"]) == 3
+    found = report(run("planner_choices.py", "--json", "--quick", "--turns", "1", "--fit"))
+    assert {row["chunk"] for row in found["rows"]} == {16, 32, 64}
+    assert sum(row["chosen"] for row in found["rows"]) == found["summary"]["places"] == 1
     assert min(row["over_best"] for row in found["rows"]) == 1
+    assert found["fit"]["unit_ps"] > 0
 
 
 @pytest.mark.parametrize(

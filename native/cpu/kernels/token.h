@@ -61,7 +61,8 @@ HJ_INLINE void write_state(const float* from, float* to, int64_t pitch, int64_t 
   constexpr int64_t kWide = kTokenVectors * I::W;
   int64_t c = 0;
   for (; c + kWide <= columns; c += kWide) write(Rows<kTokenVectors>{}, Width<I::W>{}, c);
-  over_columns<I::W>(columns - c, [&](auto width, int64_t rest) HJ_INLINE_LAMBDA { write(Rows<1>{}, width, c + rest); });
+  over_columns<I::W>(columns - c,
+                     [&](auto width, int64_t rest) HJ_INLINE_LAMBDA { write(Rows<1>{}, width, c + rest); });
 }
 
 // a . b in double: the first token of a fresh state reads nothing but q . k, which may be far smaller than its terms.
