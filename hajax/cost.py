@@ -29,7 +29,7 @@ KERNELS = {
     # Zen 3, one unit 24 ps (41 G a second); on Sapphire Rapids, at 19 ps, the fit differs by a quarter and no choice does
     "avx2": KernelCosts(40.0, 30.0, 5.0, 100.0, state_pass=5.0, token_state=8.0, repack=7.5),
     # Sapphire Rapids, one unit 9.9 ps (101 G a second)
-    "avx512": KernelCosts(87.0, 45.0, 45.0, 81.0, state_pass=7.8, token_state=8.0, repack=14.5),
+    "avx512": KernelCosts(87.0, 45.0, 45.0, 81.0, state_pass=7.8, token_state=11.0, repack=14.5),
 }
 
 
