@@ -1,14 +1,15 @@
 """How far the CPU planner's choices are from the best that can be measured, and what its cost model's constants ought to be.
 
-    python benchmarks/planner_choices.py [--json] [--quick] [--threads 1,2] [--tokens N,...] [--mechanisms ...] [--dtypes ...] [--fit]
+    python benchmarks/planner_choices.py [--json] [--quick] [--fit] [--threads 1,2] [--tokens N,...] [--mechanisms a,b] [--dtypes a,b]
 
 A place is a mechanism, T, Hv/Hk, dtype and number of threads; its choices are all that `hajax tune` would try with this kernel
 (HAJAX_CPU_ISA names another): chunk length, value heads a task, column blocks, threads that take part, token by token. All of a
-place are run in turns, the least time of each counts, and those far behind after the first turn are left out of later ones. One thread is timed
-in its own CPU seconds, which what other processes do hardly enters; several are timed by the wall clock.
+place are run in turns, the least time of each counts, and those far behind after the first turn are left out of later ones. One
+thread is timed in its own CPU seconds, which what other processes do hardly enters; several are timed by the wall clock.
 
-A row is a choice: microseconds, over_best (1 = the best), chosen (by the planner). `summary` says in how many places the planner's
-choice is within 10 % of the best. --fit also prints the constants of hajax/cost.py that fit the single-threaded chunked rows best.
+A row is a choice: microseconds, over_best (1 = the best), chosen (by the planner). `summary` says in how many places the
+planner's choice is within 10 % of the best. --fit also prints the constants of hajax/cost.py that fit the single-threaded
+chunked rows best.
 """
 
 import argparse
@@ -62,8 +63,8 @@ def measure(problem: _tune.Problem, turns: int) -> list[dict[str, Any]]:
     best = min(least.values())
     shape = problem.shape
     place = {
-        "mechanism": problem.mechanism.name, "T": shape.tokens, "Hk": shape.key_heads, "Hv": shape.value_heads, "D": shape.key_dim,
-        "dtype": shape.input_dtype, "threads": problem.target.threads,
+        "mechanism": problem.mechanism.name, "T": shape.tokens, "Hk": shape.key_heads, "Hv": shape.value_heads,
+        "D": shape.key_dim, "dtype": shape.input_dtype, "threads": problem.target.threads,
     }  # fmt: skip
     return [
         {

@@ -66,7 +66,9 @@ def rows_of(
     ]  # fmt: skip
 
 
-def measure(mechanism: str, tokens: tuple[int, ...], threads: list[int], threaded: dict[str, Any], runs: int) -> list[dict[str, Any]]:
+def measure(
+    mechanism: str, tokens: tuple[int, ...], threads: list[int], threaded: dict[str, Any], runs: int
+) -> list[dict[str, Any]]:
     rows = rows_of("tokens", mechanism, [((1, t, 2, 4), 1) for t in tokens], runs, time.thread_time)
     base = next(row for row in rows if row["T"] == (BASE_TOKENS if BASE_TOKENS in tokens else tokens[0]))
     for row in rows:

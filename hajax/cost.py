@@ -10,7 +10,7 @@ from hajax.targets import CpuTarget
 
 @dataclass(frozen=True, slots=True)
 class KernelCosts:
-    """What one kernel's work costs, as multiples of one multiply-accumulate of its large products; of state elements, for each."""
+    """What one kernel's work costs, as multiples of one multiply-accumulate of its large products."""
 
     row_element: float  # loading, normalising and transposing one element of a key row and a query row
     weight: float  # one decay ratio with the two entries that it scales, for each value head
@@ -23,7 +23,7 @@ class KernelCosts:
     parallel_units: float = 4e6  # below so much work a second thread costs more than it brings (about 100 us; not fitted)
 
 
-# Fitted by `python benchmarks/planner_choices.py --fit` to single-thread CPU times; a kernel without a row of its own takes DEFAULT's.
+# Fitted by `python benchmarks/planner_choices.py --fit` to single-thread CPU times; other kernels take the DEFAULT row.
 DEFAULT = "avx2"
 KERNELS = {
     # Zen 3, one unit 24 ps (41 G a second); on Sapphire Rapids, at 19 ps, the fit differs by a quarter and no choice does
