@@ -2,9 +2,9 @@
 
     python benchmarks/phases.py --library build-g/libhajax_cpu.so [--json] [--cases "T=4096 Hk=2 Hv=4 ...;..."] [--seconds S]
 
-Needs perf and addr2line, and a library built with -DCMAKE_CXX_FLAGS=-g (which changes no instruction). perf samples by the CPU's clock
-where a virtual machine hides its counters. A row is a phase of a case: the share of the samples in the kernel. One thread, the
-planner's plan, no cache.
+Needs perf and addr2line, and a library built with -DCMAKE_CXX_FLAGS=-g (which changes no instruction). perf samples by the
+CPU's clock where a virtual machine hides its counters. A row is a phase of a case: its share of the samples in the kernel. One
+thread, the planner's plan, the state updated in place.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """How far the CPU planner's choices are from the best that can be measured, and what its cost model's constants ought to be.
 
-    python benchmarks/planner_choices.py [--json] [--quick] [--fit] [--threads 1,2] [--tokens N,...] [--mechanisms a,b] [--dtypes a,b]
+    python benchmarks/planner_choices.py [--json] [--quick] [--fit] [--threads 1,2] [--tokens N,...] [--mechanisms a,b]
 
 A place is a mechanism, T, Hv/Hk, dtype and number of threads; its choices are all that `hajax tune` would try with this kernel
 (HAJAX_CPU_ISA names another): chunk length, value heads a task, column blocks, threads that take part, token by token. All of a
