@@ -94,7 +94,7 @@ def from_json(text: str) -> Tuned:
             if field.type not in (int, str, bool, float):
                 continue
             value = getattr(part, field.name)
-            if type(value) is not field.type or (field.type is float and not value > 0):
+            if type(value) is not field.type or (isinstance(value, float) and not value > 0):
                 raise ValueError(f"{field.name}: expected a {field.type.__name__}, got {value!r}")
     return tuned
 
@@ -114,5 +114,5 @@ def _cpu_model() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n", 1)[0].splitlines()
     except OSError:
         return ""
-    named = dict(tuple(part.strip() for part in line.partition(":")[::2]) for line in lines)
+    named = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     return "/".join(named.get(name, "") for name in ("vendor_id", "model name", "cpu family", "model", "stepping"))
