@@ -1,22 +1,22 @@
 """How far the CPU planner's choices are from the best that can be measured, and what its cost model's constants ought to be.
 
-    python benchmarks/planner_choices.py [--json] [--quick] [--repeats N] [--only chunk,tokens,group]
+    python benchmarks/planner_choices.py [--json] [--quick] [--fit] [--threads 1,2] [--tokens N,...] [--mechanisms a,b]
 
-Plans are the planner's own with one choice replaced, run by `hajax.backends.execute` on one thread and timed in that thread's
-CPU seconds, the least of several runs in turn: what other processes do hardly enters. Three questions, one row a plan:
+A place is a mechanism, T, Hv/Hk, dtype and number of threads; its choices are all that `hajax tune` would try with this kernel
+(HAJAX_CPU_ISA names another): chunk length, value heads a task, column blocks, threads that take part, token by token. All of a
+place are run in turns, the least time of each counts, and those far behind after the first turn are left out of later ones. One
+thread is timed in its own CPU seconds, which what other processes do hardly enters; several are timed by the wall clock.
 
-* chunk: 16, 32, 64, 128 tokens, at several T, Dk = Dv and Hv/Hk, for long and for padded rows
-* tokens: token by token against one chunk, at T = 1 .. 32
-* group: all value heads of a key head in one task, or one
-
-A row: question, Hv_per_Hk, D, T, dtype, choice, microseconds (a key head's), chosen (by the planner), over_best (1 = the best).
+A row is a choice: microseconds, over_best (1 = the best), chosen (by the planner). `summary` says in how many places the
+planner's choice is within 10 % of the best. --fit also prints the constants of hajax/cost.py that fit the single-threaded
+chunked rows best.
 """
 
 import argparse
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import _harness
@@ -25,135 +25,152 @@ import numpy as np
 
 os.environ["HAJAX_CACHE"] = "0"
 
-import hajax
-from hajax import backends, conformance, plans
-from hajax.plans.verify import CHUNKS
+from hajax import _tune, backends, cost, planner, tuned
+from hajax.mechanisms import MECHANISMS
+from hajax.plans import Shape
 
-HEADS = {"chunk": 2, "tokens": 16, "group": 2}  # key heads of a problem, one after another; many where a call takes microseconds
-
-
-def candidates(question: str, plan: plans.Plan) -> Iterator[tuple[str, plans.Plan]]:
-    """The planner's plan with one choice replaced by each that it had."""
-    shape = plan.shape
-    assert shape.tokens is not None
-    if question == "chunk":
-        for chunk in CHUNKS:
-            yield str(chunk), _with(plan, chunk=chunk, token_steps=0)
-    elif question == "tokens":
-        yield "tokens", _with(plan, token_steps=shape.tokens)
-        yield "chunk", _with(plan, token_steps=0)
-    else:
-        for group in {1, shape.value_heads // shape.key_heads}:
-            yield str(group), _with(plan, group=group, token_steps=0)
+KEY_HEADS, DIM = 8, 128
+TOKENS = (1, 4, 16, 64, 256, 1024, 4096)
+FAR = 1.3  # times the best of a first turn: not measured again
+WITHIN = 1.10
 
 
-def chosen(question: str, plan: plans.Plan) -> str:
-    assert plan.shape.tokens is not None
-    tokens = {True: "tokens", False: "chunk"}[plan.shape.tokens <= plan.launch.token_steps]
-    return {"chunk": str(plan.launch.chunk), "tokens": tokens, "group": str(plan.launch.group)}[question]
+def places(given: argparse.Namespace) -> Iterator[_tune.Problem]:
+    """Shortest first; `quick` is one."""
+    everything = backends.cpu_target()
+    for threads in given.threads:
+        target = dataclasses.replace(everything, threads=threads)
+        for tokens in given.tokens:
+            for name in given.mechanisms:
+                for shared in (1,) if given.quick else (1, 2):
+                    for dtype in given.dtypes:
+                        shape = Shape(1, tokens, 1, KEY_HEADS, KEY_HEADS * shared, DIM, DIM, dtype, dtype)
+                        yield _tune.Problem(MECHANISMS[name], shape, target, (target,))
 
 
-def _with(plan: plans.Plan, **choices: Any) -> plans.Plan:
-    """A plan for one thread with other choices, its scratch as the library wants it for them."""
-    launch = dataclasses.replace(plan.launch, workers=1, column_blocks=1, **choices)
-    code = plans.to_bytes(dataclasses.replace(plan, launch=launch))
-    needed = int(backends.open_library().lib.hajax_cpu_scratch_bytes(code, len(code)))
-    return plans.verify(dataclasses.replace(plan, launch=dataclasses.replace(launch, scratch_bytes=needed)))
-
-
-def runner(plan: plans.Plan, arrays: dict[str, np.ndarray]) -> Callable[[], float]:
-    """A call that runs the plan once and returns the thread's CPU seconds."""
-    code = plans.to_bytes(plan)
-
-    def run() -> float:
-        start = time.thread_time()
-        backends.execute(
-            code, arrays, scale=1.0, l2norm_eps=1e-6, output_dtype=arrays["value"].dtype, scratch_bytes=plan.launch.scratch_bytes
-        )
-        return time.thread_time() - start
-
-    return run
-
-
-def problem(heads: int, tokens: int, shared: int, dim: int, dtype: str) -> dict[str, np.ndarray]:
-    case = conformance.Case(
-        tokens, key_heads=heads, value_heads=heads * shared, key_dim=dim, value_dim=dim, dtype=dtype, l2norm=True, state=True
-    )
-    arrays = conformance.inputs(case)
-    arrays["state_in"] = arrays.pop("initial_state")[:, None]
-    arrays["bounds"] = np.array([[0, tokens]], np.int32)
-    return arrays
-
-
-def measure(question: str, tokens: int, shared: int, dim: int, dtype: str, repeats: int) -> list[dict[str, Any]]:
-    """One row a candidate."""
-    heads = HEADS[question]
-    plan = hajax.plan(tokens=tokens, key_heads=heads, value_heads=heads * shared, key_dim=dim, value_dim=dim, dtype=dtype)
-    arrays = problem(heads, tokens, shared, dim, dtype)
-    runs = {name: runner(made, arrays) for name, made in candidates(question, plan)}
-    once = max(min(run() for _ in range(2)) for run in runs.values())
-    rounds = max(3, min(200, int(repeats * 0.02 / max(once, 1e-6))))
-    best = {name: min(run() for _ in range(2)) for name, run in runs.items()}
-    for _ in range(rounds):
-        for name, run in runs.items():
-            best[name] = min(best[name], run())
-    least = min(best.values())
-    pick = chosen(question, plan)
-    place = {"question": question, "Hv_per_Hk": shared, "D": dim, "T": tokens, "dtype": dtype}
+def measure(problem: _tune.Problem, turns: int) -> list[dict[str, Any]]:
+    """One row a choice."""
+    alone = problem.target.threads == 1
+    timed = _tune.measurer(problem, clock=time.thread_time if alone else time.perf_counter)
+    plans = {choice: _tune.plan_of(problem, choice) for choice in _tune.candidates(problem)}
+    own = _tune.planned(problem)
+    least = {choice: timed(plan) for choice, plan in plans.items()}
+    bound = FAR * min(least.values())
+    for _ in range(turns):
+        for choice, plan in plans.items():
+            if least[choice] <= bound or choice == own:
+                least[choice] = min(least[choice], timed(plan))
+    best = min(least.values())
+    shape = problem.shape
+    place = {
+        "mechanism": problem.mechanism.name, "T": shape.tokens, "Hk": shape.key_heads, "Hv": shape.value_heads,
+        "D": shape.key_dim, "dtype": shape.input_dtype, "threads": problem.target.threads,
+    }  # fmt: skip
     return [
         {
             **place,
-            "choice": name,
-            "microseconds": round(1e6 * t / heads, 2),
-            "chosen": name == pick,
-            "over_best": round(t / least, 3),
+            **dataclasses.asdict(choice),
+            "microseconds": round(1e6 * seconds, 2),
+            "over_best": round(seconds / best, 3),
+            "chosen": choice == own,
         }
-        for name, t in best.items()
+        for choice, seconds in least.items()
     ]
 
 
-def places(question: str, quick: bool) -> Iterator[tuple[int, int, int, str]]:
-    """(T, Hv/Hk, D, dtype)"""
-    tokens = {
-        "chunk": (256,) if quick else (17, 48, 64, 100, 150, 512, 2048),
-        "tokens": (4,) if quick else (1, 2, 3, 4, 6, 8, 12, 16, 24, 32),
-        "group": (256,) if quick else (64, 512, 2048),
-    }[question]
-    shares = (2,) if question == "group" and quick else (1,) if quick else (2, 3) if question == "group" else (1, 2, 3)
-    for dim in (64,) if quick else (64, 128, 256):
-        for shared in shares:
-            for count in tokens:
-                for dtype in ("float32",) if quick or dim != 128 else ("float32", "bfloat16"):
-                    yield count, shared, dim, dtype
+def fit(rows: list[dict[str, Any]], isa: str) -> dict[str, float]:
+    """The cost model's constants, least squares of relative errors, none below 0; `unit_ps` is a multiply-accumulate's time.
+
+    The model is linear in its constants, so each one's share of a row is the model with that one alone at 1.
+    """
+    names = [field.name for field in dataclasses.fields(cost.KernelCosts) if field.name not in ("row_tile", "parallel_units")]
+    names.remove("token_state")
+    none = dataclasses.replace(cost.KERNELS[cost.DEFAULT], **dict.fromkeys((*names, "token_state"), 0.0))
+    kept = [row for row in rows if row["threads"] == 1 and row["token_steps"] == 0 and row["T"] >= 64]
+    table, times = [], []
+    for row in kept:
+        target = dataclasses.replace(backends.cpu_target(), threads=1)
+        shape = Shape(1, row["T"], 1, row["Hk"], row["Hv"], row["D"], row["D"], row["dtype"], row["dtype"])
+
+        def units(costs: cost.KernelCosts, row: dict[str, Any] = row, shape: Shape = shape, target: Any = target) -> float:
+            mechanism, group = MECHANISMS[row["mechanism"]], row["group"]
+            task = cost.cpu_chunked_cost(mechanism, shape, target, row["chunk"], row["T"], group=group, costs=costs)
+            return task * row["Hv"] / group
+
+        base = units(none)
+        table.append([base, *(units(dataclasses.replace(none, **{name: 1.0})) - base for name in names)])
+        times.append(1e6 * row["microseconds"])  # picoseconds
+    left = np.array(table) / np.array(times)[:, None]
+    used = list(range(left.shape[1]))
+    while True:  # drops what would be negative, one at a time
+        found, *_ = np.linalg.lstsq(left[:, used], np.ones(len(left)), rcond=None)
+        if (found >= 0).all():
+            break
+        used.pop(int(found.argmin()))
+    constants = dict(zip(used, found, strict=True))
+    errors = np.abs(left[:, used] @ found - 1)
+    unit = constants[0]
+    rounded = {name: round(float(constants.get(i + 1, 0.0) / unit), 1) for i, name in enumerate(names)}
+    return {"isa": isa, "unit_ps": round(float(unit), 2), **rounded, "median_error": round(float(np.median(errors)), 3)}
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    picks = [row["over_best"] for row in rows if row["chosen"]]
+    return {"places": len(picks), "within_10_percent": sum(over <= WITHIN for over in picks), "worst": max(picks)}
 
 
 def show(report: dict[str, Any]) -> None:
-    """One line a place: microseconds of each choice, and what the planner's pick costs over the best."""
-    lines: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    """One line a place: the planner's choice, the best one, and their ratio."""
+    by_place: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in report["rows"]:
-        lines.setdefault(tuple(row[name] for name in ("question", "D", "Hv_per_Hk", "T", "dtype")), []).append(row)
-    for place, rows in lines.items():
-        pick = next((row for row in rows if row["chosen"]), None)
-        cells = "  ".join(f"{row['choice']}: {row['microseconds']:.1f}" for row in rows)
-        verdict = f"{pick['choice']} {pick['over_best']:.2f}x" if pick else "none of these"
-        print("{} D={} Hv/Hk={} T={} {}".format(*place).ljust(44), cells, " | planner:", verdict)
-    picks = [row["over_best"] for row in report["rows"] if row["chosen"]]
-    within = sum(over <= 1.05 for over in picks)
-    print(f"the planner is within 5 % of the best measured in {within} of {len(picks)} places; worst {max(picks):.2f}x")
+        by_place.setdefault(tuple(row[n] for n in ("mechanism", "T", "Hv", "dtype", "threads")), []).append(row)
+    for place, rows in by_place.items():
+        pick, best = next(row for row in rows if row["chosen"]), min(rows, key=lambda row: row["over_best"])
+        named = [
+            planner.describe_choice(tuned.Choice(**{f.name: row[f.name] for f in dataclasses.fields(tuned.Choice)}))
+            for row in (pick, best)
+        ]
+        told = "" if pick is best else f"; best {best['microseconds']:.0f} us: {named[1]}"
+        print(
+            "{} T={} Hv={} {} {} threads".format(*place),
+            f"{pick['over_best']:.2f}x: {pick['microseconds']:.0f} us: {named[0]}{told}",
+        )
+    found = report["summary"]
+    print(
+        f"the planner is within 10 % of the best measured in {found['within_10_percent']} of {found['places']} places; "
+        f"worst {found['worst']:.2f}x"
+    )
+    if "fit" in report:
+        print("fit:", ", ".join(f"{name} {value}" for name, value in report["fit"].items()))
+
+
+def _words(text: str) -> list[str]:
+    return text.split(",")
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split(",")]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print one JSON object {machine, rows, missing}")
-    parser.add_argument("--quick", action="store_true", help="one place a question")
-    parser.add_argument("--repeats", type=int, default=10, help="about 20 ms of each plan for each")
-    parser.add_argument("--only", default="chunk,tokens,group", help="questions, comma-separated")
+    parser.add_argument("--json", action="store_true", help="print one JSON object {machine, rows, summary, missing}")
+    parser.add_argument("--quick", action="store_true", help="one place, T=64")
+    parser.add_argument("--threads", type=_numbers, default=sorted({1, _machine.usable_cpus()}))
+    parser.add_argument("--tokens", type=_numbers, default=list(TOKENS))
+    parser.add_argument("--mechanisms", type=_words, default=["gated_delta_rule", "kda"])
+    parser.add_argument("--dtypes", type=_words, default=["float32", "bfloat16"])
+    parser.add_argument("--turns", type=int, default=4, help="after the first")
+    parser.add_argument("--fit", action="store_true", help="constants for hajax/cost.py")
     given = parser.parse_args()
+    if given.quick:
+        given.threads, given.tokens, given.mechanisms, given.dtypes = [1], [64], ["gated_delta_rule"], ["float32"]
     rows = []
-    for question in given.only.split(","):
-        for place in places(question, given.quick):
-            rows += measure(question, *place, repeats=given.repeats)
-    report = {"machine": _machine.facts(), "rows": rows, "missing": []}
+    for problem in places(given):
+        rows += measure(problem, given.turns)
+    report = {"machine": _machine.facts(), "rows": rows, "summary": summary(rows), "missing": []}
+    if given.fit:
+        report["fit"] = fit(rows, backends.cpu_target().isa)
     _harness.publish(report, given.json, show)
 
 

@@ -1,4 +1,6 @@
-"""Key -> text on disk, for plans. Knows nothing of planning: a damaged, foreign or unreachable entry is a miss and one warning.
+"""Key -> text on disk, for plans and for measured choices. Knows nothing of planning.
+
+A damaged, foreign or unreachable entry is a miss and one warning.
 
 HAJAX_CACHE_DIR moves the folder, HAJAX_CACHE=0 switches the disk off.
 """
@@ -14,6 +16,7 @@ from pathlib import Path
 import platformdirs
 
 LAYOUT = "v2"
+PLANS, TUNED = "plans", "tuned"  # kinds of entries
 DAMAGES = (ValueError, KeyError, TypeError, RecursionError)  # what reading a damaged entry raises
 
 
@@ -27,10 +30,10 @@ def _base() -> Path | None:
     return Path(os.environ.get("HAJAX_CACHE_DIR") or platformdirs.user_cache_dir("hajax"))
 
 
-def folder() -> Path | None:
-    """Where plans lie, or None when the disk is switched off."""
+def folder(kind: str = PLANS) -> Path | None:
+    """Where plans lie, or what was TUNED, or None when the disk is switched off."""
     base = _base()
-    return None if base is None else base / "plans" / LAYOUT
+    return None if base is None else base / kind / LAYOUT
 
 
 def programs_folder() -> Path | None:
@@ -77,9 +80,9 @@ def unseal(entry: str) -> tuple[str, str]:
     return key, text
 
 
-def read(key: str) -> str | None:
+def read(key: str, kind: str = PLANS) -> str | None:
     """The text stored under `key`, or None."""
-    root = folder()
+    root = folder(kind)
     if root is None:
         return None
     path = _path(root, key)
@@ -97,9 +100,9 @@ def read(key: str) -> str | None:
     return None
 
 
-def write(key: str, text: str) -> None:
+def write(key: str, text: str, kind: str = PLANS) -> None:
     """Stores `text` under `key`: a temporary file, then a rename, so that no reader sees half an entry."""
-    root = folder()
+    root = folder(kind)
     if root is None:
         return
     path = _path(root, key)
@@ -118,15 +121,15 @@ def write(key: str, text: str) -> None:
             Path(temporary).unlink(missing_ok=True)
 
 
-def warn_stale(key: str, reason: str) -> None:
+def warn_stale(key: str, reason: str, kind: str = PLANS) -> None:
     """Says that the entry under `key` was readable but is no longer valid."""
-    root = folder()
+    root = folder(kind)
     _warn(f"{_path(root, key) if root else key} is stale ({reason}); planning anew")
 
 
-def entries() -> Iterator[tuple[Path, str, str]]:
+def entries(kind: str = PLANS) -> Iterator[tuple[Path, str, str]]:
     """(file, key, text) of every readable entry, in file-name order."""
-    root = folder()
+    root = folder(kind)
     if root is None or not root.is_dir():
         return
     for path in sorted(root.glob("*.json")):
@@ -137,12 +140,13 @@ def entries() -> Iterator[tuple[Path, str, str]]:
 
 
 def clear() -> int:
-    """Removes every plan, compiled program or kernel, and leftover temporary file; returns how many.
+    """Removes every plan, measured choice, compiled program or kernel, and leftover temporary file; returns how many.
 
     Raises OSError when one stays.
     """
-    root = folder()
-    files = [] if root is None or not root.is_dir() else [*root.glob("*.json"), *root.glob("*.tmp")]
+    files: list[Path] = []
+    for root in (folder(PLANS), folder(TUNED)):
+        files += [] if root is None or not root.is_dir() else [*root.glob("*.json"), *root.glob("*.tmp")]
     for other in (programs_folder(), kernels_folder()):
         files += [] if other is None or not other.is_dir() else [file for file in other.iterdir() if file.is_file()]
     for file in files:

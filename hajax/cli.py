@@ -214,10 +214,33 @@ def profile(
         _sim_command.show(_profile_command.describe(report))
 
 
+@app.command()
+def tune(
+    tokens: Annotated[str, typer.Option(help="Lengths, with commas.")] = "1,16,64,256,1024,4096,16384",
+    heads: Annotated[str, typer.Option(metavar="HkxHv,...", help="Key and value heads.")] = "16x16,16x32",
+    mechanism: Annotated[str, typer.Option(help="Members of the family, with commas.")] = "gated_delta_rule,kda",
+    dtype: Annotated[str, typer.Option(help="Of inputs and output, with commas.")] = "float32,bfloat16",
+    dim: Annotated[int, typer.Option(help="Head dimension, Dk = Dv.")] = 128,
+    batch: Annotated[int, typer.Option(min=1, help="Rows of a call.")] = 1,
+    budget: Annotated[float | None, typer.Option(metavar="SECONDS", help="Stop after so long; what was found stays.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be measured.")] = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Measure CPU plan choices on this machine and store those that beat the planner's; later plans take them."""
+    from hajax import _tune_command
+
+    request = _tune_command.Request(
+        tokens=tokens, heads=heads, mechanism=mechanism, dtype=dtype, dim=dim, batch=batch, budget=budget, dry_run=dry_run
+    )
+    report = _interruptible(lambda: _tune_command.run(request))
+    print(json.dumps(report) if as_json else "\n".join(_tune_command.describe(report)))
+
+
 @cache_app.command("show")
 def cache_show(as_json: Json = False, debug: Debug = False) -> None:
-    """List the stored plans."""
-    from hajax import plans, report
+    """List the stored plans, and the choices that were measured."""
+    from hajax import planner, plans, report, tuned
 
     rows: list[dict[str, str]] = []
     for path, _, text in plan_cache.entries():
@@ -225,18 +248,30 @@ def cache_show(as_json: Json = False, debug: Debug = False) -> None:
             rows.append({"file": str(path), "plan": report.summary(plans.from_json(text))})
         except ValueError as error:
             rows.append({"file": str(path), "plan": f"unreadable ({error}); rebuilt when next needed"})
+    choices = []
+    for path, key, text in plan_cache.entries(plan_cache.TUNED):
+        try:
+            shape, found = json.loads(key)["shape"], tuned.from_json(text)
+            what = f"T={shape['tokens']} heads {shape['key_heads']}/{shape['value_heads']} {shape['input_dtype']}"
+            choices.append({"file": str(path), "choice": f"{what}: {planner.describe_choice(found.choice)}"})
+        except (ValueError, KeyError) as error:
+            choices.append({"file": str(path), "choice": f"unreadable ({error}); measure anew"})
     folder = plan_cache.folder()
     if as_json:
-        print(json.dumps({"folder": str(folder) if folder else None, "entries": rows}))
+        print(json.dumps({"folder": str(folder) if folder else None, "entries": rows, "tuned": choices}))
         return
     print(f"{folder or 'off (HAJAX_CACHE=0)'}: {len(rows)} plans")
     for row in rows:
         print(f"  {Path(row['file']).name[:12]}  {row['plan']}")
+    if choices:
+        print(f"{plan_cache.folder(plan_cache.TUNED)}: {len(choices)} measured choices")
+    for row in choices:
+        print(f"  {Path(row['file']).name[:12]}  {row['choice']}")
 
 
 @cache_app.command("clear")
 def cache_clear(debug: Debug = False) -> None:
-    """Remove the stored plans, compiled programs and kernels; they are made anew when needed."""
+    """Remove the stored plans, measured choices, compiled programs and kernels; they are made anew when needed."""
     print(f"{plan_cache.clear()} files removed")
 
 

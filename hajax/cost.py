@@ -7,17 +7,35 @@ from hajax.mechanisms import Mechanism
 from hajax.plans import Shape
 from hajax.targets import CpuTarget
 
-# Fitted to single-thread CPU times on Zen 3 with AVX2 (benchmarks/planner_choices.py; one unit there is 24 ps, 41 G a second),
-# as multiples of one multiply-accumulate of the large products. Choices and the best measured differ by a few per cent.
-ROW_ELEMENT = 40.0  # loading, normalising and transposing one element of a key row and a query row
-WEIGHT = 30.0  # one decay ratio with the two entries that it scales, for each value head
-MASK = 5.0  # the two entries alone
-CHANNEL_ELEMENT = 100.0  # one channel's decay of one token, and what it scales: key row, query row, transposed key, block scores
-STATE_PASS = 5.0  # reading and writing one state element once more, for each chunk
-TOKEN_STATE = 8.0  # one state element in a single-token step: two reads and a write, bound by the cache
-REPACK = 7.5  # moving one state element between its array and the panels
-ROW_TILE = 4  # rows that a register tile pads a short chunk to
-PARALLEL_UNITS = 4e6  # below so much work a second thread costs more than it brings (about 100 us; not fitted)
+
+@dataclass(frozen=True, slots=True)
+class KernelCosts:
+    """What one kernel's work costs, as multiples of one multiply-accumulate of its large products."""
+
+    row_element: float  # loading, normalising and transposing one element of a key row and a query row
+    weight: float  # one decay ratio with the two entries that it scales, for each value head
+    mask: float  # the two entries alone
+    channel_element: float  # one channel's decay of one token, and what it scales: key row, query row, block scores
+    state_pass: float  # reading and writing one state element once more, for each chunk
+    token_state: float  # one state element in a single-token step: two reads and a write, bound by the cache
+    repack: float  # moving one state element between its array and the panels
+    row_tile: int = 4  # rows that a register tile pads a short chunk to
+    parallel_units: float = 4e6  # below so much work a second thread costs more than it brings (about 100 us; not fitted)
+
+
+# Fitted by `python benchmarks/planner_choices.py --fit` to single-thread CPU times; other kernels take the DEFAULT row.
+DEFAULT = "avx2"
+KERNELS = {
+    # Zen 3, one unit 24 ps (41 G a second); on Sapphire Rapids, at 19 ps, the fit differs by a quarter and no choice does
+    "avx2": KernelCosts(40.0, 30.0, 5.0, 100.0, state_pass=5.0, token_state=8.0, repack=7.5),
+    # Sapphire Rapids, one unit 9.9 ps (101 G a second)
+    "avx512": KernelCosts(87.0, 45.0, 45.0, 81.0, state_pass=7.8, token_state=11.0, repack=14.5),
+}
+
+
+def costs_of(target: CpuTarget) -> KernelCosts:
+    """The constants of the target's kernel."""
+    return KERNELS.get(target.isa, KERNELS[DEFAULT])
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +56,19 @@ def _scores(mechanism: Mechanism, shape: Shape, tokens: int) -> float:
     return (1.0 if mechanism.delta else 0.5) * tokens * tokens * shape.key_dim
 
 
-def _chunk_shared(mechanism: Mechanism, shape: Shape, tokens: int) -> float:
+def _chunk_shared(costs: KernelCosts, mechanism: Mechanism, shape: Shape, tokens: int) -> float:
     """Rows and scores of one chunk, formed once for the value heads of a task; scores decayed by channel are a head's own."""
     scores = 0.0 if mechanism.decay == "per_channel" else _scores(mechanism, shape, tokens)
-    return tokens * shape.key_dim * ROW_ELEMENT + scores
+    return tokens * shape.key_dim * costs.row_element + scores
 
 
-def _chunk_own(mechanism: Mechanism, shape: Shape, tokens: int, columns: int) -> float:
+def _chunk_own(costs: KernelCosts, mechanism: Mechanism, shape: Shape, tokens: int, columns: int) -> float:
     """Weights, Q S, K^T X and P X of one chunk for one value head; K S and the solve with the correction."""
-    weights = (WEIGHT if mechanism.decay == "scalar" else MASK) * tokens * tokens
+    weights = (costs.weight if mechanism.decay == "scalar" else costs.mask) * tokens * tokens
     if mechanism.decay == "per_channel":
-        weights += _scores(mechanism, shape, tokens) + CHANNEL_ELEMENT * tokens * shape.key_dim
+        weights += _scores(mechanism, shape, tokens) + costs.channel_element * tokens * shape.key_dim
     products, triangles = (3.0, 1.0) if mechanism.delta else (2.0, 0.5)
-    own = products * tokens * shape.key_dim + triangles * tokens * tokens + STATE_PASS * shape.key_dim
+    own = products * tokens * shape.key_dim + triangles * tokens * tokens + costs.state_pass * shape.key_dim
     return weights + columns * own
 
 
@@ -63,19 +81,26 @@ def cpu_chunked_cost(
     *,
     columns: int | None = None,
     group: int = 1,
+    costs: KernelCosts | None = None,
 ) -> float:
-    """One task of `group` value heads over a sequence of `tokens`, chunk by chunk."""
+    """One task of `group` value heads over a sequence of `tokens`, chunk by chunk. costs: the target's kernel's when None."""
+    costs = costs_of(target) if costs is None else costs
     columns = _padded(shape.value_dim if columns is None else columns, target.panel)
     full, rest = divmod(tokens, chunk)
     total = 0.0
-    for count, size in ((full, chunk), (1 if rest else 0, _padded(rest, ROW_TILE))):
-        total += count * (_chunk_shared(mechanism, shape, size) + group * _chunk_own(mechanism, shape, size, columns))
-    return total + 2 * REPACK * group * shape.key_dim * columns
+    for count, size in ((full, chunk), (1 if rest else 0, _padded(rest, costs.row_tile))):
+        total += count * (
+            _chunk_shared(costs, mechanism, shape, size) + group * _chunk_own(costs, mechanism, shape, size, columns)
+        )
+    return total + 2 * costs.repack * group * shape.key_dim * columns
 
 
-def cpu_tokens_cost(shape: Shape, tokens: int, *, columns: int | None = None) -> float:
+def cpu_tokens_cost(
+    shape: Shape, target: CpuTarget, tokens: int, *, columns: int | None = None, costs: KernelCosts | None = None
+) -> float:
     """One value head over a sequence of `tokens`, token by token; the first one fetches the state and stores it."""
-    return (tokens + 1) * TOKEN_STATE * shape.key_dim * (shape.value_dim if columns is None else columns)
+    costs = costs_of(target) if costs is None else costs
+    return (tokens + 1) * costs.token_state * shape.key_dim * (shape.value_dim if columns is None else columns)
 
 
 def cpu_head_cost(mechanism: Mechanism, shape: Shape, target: CpuTarget, chunk: int) -> float:
@@ -93,12 +118,12 @@ def cpu_makespan(
     average = max(1, math.ceil(tokens / shape.sequences))
     columns = math.ceil(shape.value_dim / column_blocks)
     if average <= token_steps:
-        task = group * cpu_tokens_cost(shape, average, columns=columns)
+        task = group * cpu_tokens_cost(shape, target, average, columns=columns)
     else:
         task = cpu_chunked_cost(mechanism, shape, target, chunk, average, columns=columns, group=group)
     rows = shape.batch if shape.batch is not None else 1
     tasks = rows * shape.sequences * shape.value_heads // group * column_blocks
     workers = max(1, min(target.threads, tasks))
-    if shape.batch is not None and shape.tokens is not None and tasks * task < PARALLEL_UNITS:
+    if shape.batch is not None and shape.tokens is not None and tasks * task < costs_of(target).parallel_units:
         workers = 1
     return Makespan(math.ceil(tasks / workers) * task, None if shape.batch is None else tasks, workers)

@@ -1,10 +1,11 @@
-"""Look up, else schedule, verify, store. Planning is deterministic: equal inputs give equal bytes on any machine."""
+"""Look up, else schedule, verify, store. Planning is deterministic: equal inputs give equal bytes on any machine, except where
+`hajax tune` measured a better CPU plan on this one."""
 
 import functools
 import json
 from dataclasses import asdict, replace
 
-from hajax import abi, cache, schedules
+from hajax import abi, cache, schedules, tuned
 from hajax.mechanisms import Mechanism
 from hajax.passes.plan_cycles import plan_cycles
 from hajax.plans import Fused, Note, Packed, Plan, Shape, from_json, packed, to_json, verify
@@ -12,7 +13,7 @@ from hajax.plans.verify_shape import verify_shape
 from hajax.schedules.ascend import checked_sequences
 from hajax.targets import CpuTarget, NpuTarget
 
-VERSION = 7
+VERSION = 8
 AUTO = "auto"  # the schedule of schedules.COMPARED that takes the least modelled time; of a CPU its only one
 Target = CpuTarget | NpuTarget
 
@@ -42,6 +43,7 @@ def _key(mechanism: Mechanism, shape: Shape, fingerprint: str, schedule: str) ->
 @functools.lru_cache(maxsize=4096)
 def plan(mechanism: Mechanism, shape: Shape, target: Target, schedule: str | None = None) -> Plan:
     """The plan for a problem on a target: from memory, from disk, or made now and stored. An Ascend plan's programs are packed.
+    What `hajax tune` measured for a CPU goes before all of it.
 
     schedule: "auto" is the one of the least modelled time, whose plan says what that beat; its `schedule` is its own name.
     Raises ValueError for a schedule that is unknown or another target's, and for a problem that no plan can serve.
@@ -51,6 +53,8 @@ def plan(mechanism: Mechanism, shape: Shape, target: Target, schedule: str | Non
         schedule = default_schedule(target)
     if schedule not in (*known, AUTO):
         raise ValueError(f"schedule: expected one of {sorted((*known, AUTO))}, got {schedule!r}")
+    if isinstance(target, CpuTarget) and (measured := _measured(mechanism, shape, target)) is not None:
+        return measured
     fingerprint = _fingerprint(target)
     key = _key(mechanism, shape, fingerprint, schedule)
     wanted = (mechanism, shape, fingerprint, VERSION)
@@ -66,6 +70,40 @@ def plan(mechanism: Mechanism, shape: Shape, target: Target, schedule: str | Non
     made = _make(mechanism, shape, target, schedule)
     cache.write(key, to_json(made))
     return made
+
+
+def _measured(mechanism: Mechanism, shape: Shape, target: CpuTarget) -> Plan | None:
+    """The plan of the choice that was measured for this length bucket, if there is one."""
+    found = tuned.read(mechanism, shape, target, VERSION)
+    if found is None:
+        return None
+    faster = found.planned_seconds / found.seconds
+    note = Note(
+        "tuned (measured)",
+        f"{describe_choice(found.choice)}: {1e6 * found.seconds:.0f} us at T={found.tokens}",
+        f"the cost model's choice: {1e6 * found.planned_seconds:.0f} us",
+        f"{faster:.2f}x as fast on this machine",
+    )
+    try:
+        return choice_plan(mechanism, shape, target, found.choice, note)
+    except ValueError as error:
+        cache.warn_stale(tuned.key_of(mechanism, shape, target, VERSION), str(error), cache.TUNED)
+        return None
+
+
+def describe_choice(choice: tuned.Choice) -> str:
+    """In one line, for notes and tables."""
+    how = f"chunk {choice.chunk}, {choice.group} value heads a task, {choice.column_blocks} column blocks"
+    steps = f", up to {choice.token_steps} tokens one by one" if choice.token_steps else ""
+    return f"{choice.isa}, {how}, {choice.workers} threads{steps}{', bf16 dot' if choice.bf16_dot else ''}"
+
+
+def choice_plan(mechanism: Mechanism, shape: Shape, target: CpuTarget, choice: tuned.Choice, note: Note) -> Plan:
+    """A CPU plan with its choices given. Raises ValueError when they fit neither the problem nor the target's threads."""
+    verify_shape(shape)
+    if choice.workers > target.threads:
+        raise ValueError(f"workers: expected at most {target.threads} threads, got {choice.workers}")
+    return verify(schedules.schedule_cpu_choice(mechanism, shape, target, VERSION, choice, note))
 
 
 @functools.lru_cache(maxsize=64)

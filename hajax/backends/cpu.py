@@ -49,7 +49,11 @@ def _rounded(shape: Shape) -> Shape:
 
 @functools.lru_cache(maxsize=4096)
 def _launch_of(mechanism: Mechanism, shape: Shape, threads: int) -> Launch:
-    plan = planner.plan(mechanism, shape, _target(threads))
+    return launch_of_plan(planner.plan(mechanism, shape, _target(threads)))
+
+
+def launch_of_plan(plan: Plan) -> Launch:
+    """A CPU plan ready to be run on the library's own threads."""
     assert isinstance(plan.launch, Fused), "a CPU plan is one fused launch"
     workers, library = plan.launch.workers, open_library()
     parallel = library.lib.hajax_cpu_parallel(workers)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from hajax.mechanisms import Mechanism
 from hajax.plans import Plan, Shape
-from hajax.schedules.cpu_fused import schedule_cpu_fused
+from hajax.schedules.cpu_fused import schedule_cpu_choice, schedule_cpu_fused
 from hajax.schedules.fla import schedule_fla, schedule_fla_megakernel
 from hajax.schedules.flashqla import schedule_flashqla
 from hajax.schedules.hajax_schedule import schedule_hajax
@@ -32,6 +32,7 @@ __all__ = [
     "COMPARED",
     "CPU",
     "schedule_chunk_head",
+    "schedule_cpu_choice",
     "schedule_cpu_fused",
     "schedule_fla",
     "schedule_fla_megakernel",

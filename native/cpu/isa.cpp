@@ -26,8 +26,12 @@ bool has_f16c() {
   return __get_cpuid(kCpuidFeatures, &a, &b, &c, &d) != 0 && (c & kCpuidF16c) != 0;
 }
 
+// Asked once: every call of a plan comes here, and under a hypervisor each cpuid is a trap of microseconds.
 // __builtin_cpu_supports also asks whether the operating system saves the registers.
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c(); }
+bool has_avx2() {
+  static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
+  return has;
+}
 
 bool has_avx512() {
   return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -11,9 +11,12 @@
 #include <mutex>
 
 #include "hajax/abi/hajax.h"
+#include "native/cpu/relax.h"
 #include "xla/ffi/api/ffi.h"
 
 namespace hajax::xla {
+
+constexpr int kSpins = 2000;  // some tens of microseconds
 
 struct PoolJob {
   hj_item item = nullptr;
@@ -33,7 +36,12 @@ struct PoolJob {
     }
   }
 
+  // Most waits end within a task's rest, sooner than a sleeping thread wakes up.
   void wait() {
+    for (int i = 0; i < kSpins; ++i) {
+      if (done.load(std::memory_order_acquire) == items) return;
+      cpu::relax();
+    }
     std::unique_lock<std::mutex> lock(mutex);
     finished.wait(lock, [this] { return done.load(std::memory_order_acquire) == items; });
   }

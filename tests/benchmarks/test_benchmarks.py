@@ -88,10 +88,11 @@ def test_model_prefill_json(run):
 
 @pytest.mark.native
 def test_planner_choices_json(run):
-    found = report(run("planner_choices.py", "--json", "--quick", "--repeats", "1"))
-    assert {row["question"] for row in found["rows"]} == {"chunk", "tokens", "group"}
-    assert sum(row["chosen"] for row in found["rows"]) == 3
+    found = report(run("planner_choices.py", "--json", "--quick", "--turns", "1", "--fit"))
+    assert {row["chunk"] for row in found["rows"]} == {16, 32, 64}
+    assert sum(row["chosen"] for row in found["rows"]) == found["summary"]["places"] == 1
     assert min(row["over_best"] for row in found["rows"]) == 1
+    assert found["fit"]["unit_ps"] > 0
 
 
 @pytest.mark.parametrize(
@@ -137,3 +138,40 @@ def test_wrong_settings_of_the_emulators_benchmarks_are_named(run, program, argu
     done = run(program, *arguments)
     assert done.returncode == 2
     assert f"{named}: expected" in done.stderr
+
+
+@pytest.mark.native
+def test_decode_json(run):
+    found = report(run("decode.py", "--json", "--quick", "--runs", "1", "--threads", "1"))
+    assert set(found) == {"machine", "rows", "missing"}
+    assert {row["peer"] for row in found["rows"]} == {"hajax", "hajax_layers", "hajax_separate", "library", "library_separate"}
+    for row in found["rows"]:
+        assert (row["B"], row["Hv"], row["threads"]) == (1, 32, 1)
+        assert row["state_gb_s"] == pytest.approx(2 * 2**21 / row["us_median"] / 1e3, rel=0.02)  # 2 MiB read and written
+        assert row["share"] == pytest.approx(row["state_gb_s"] / row["copy_gb_s"], rel=0.02, abs=0.02)
+    assert [absent["peer"] for absent in found["missing"]] == ["onnxruntime"]
+
+
+@pytest.mark.native
+def test_scaling_json(run):
+    found = report(run("scaling.py", "--json", "--quick"))
+    assert [(row["question"], row["T"]) for row in found["rows"] if row["mechanism"] == "kda"] == [
+        ("tokens", 128), ("tokens", 256), ("one_head", 128),
+    ]  # fmt: skip
+    assert all(row["ms"] > 0 and row["efficiency"] > 0 for row in found["rows"])
+
+
+def test_the_guard_names_what_is_worse(monkeypatch):
+    monkeypatch.syspath_prepend(str(PROGRAMS))
+    monkeypatch.setenv("NPROC", "1")
+    for name in ("HAJAX_CPU_THREADS", "HAJAX_CACHE"):  # set by the program for itself
+        monkeypatch.setenv(name, "1")
+    import guard
+
+    rows = [{"case": name, "kind": "ratio", "value": 0.5} for name in ("a", "b", "c")]
+    worse = guard.compare(rows, {"ratio": {"a": 0.3, "b": 0.2}})
+    assert [row["ok"] for row in rows] == [True, False, True]  # twice the stored ratio is allowed; what has none is not compared
+    assert worse == ["WORSE: ratio of b is 0.5, allowed 0.4 (stored 0.2)"]
+    stored = json.loads((PROGRAMS / "guard.json").read_text())
+    assert set(stored) == {"ratio", "instructions"}
+    assert all(set(cases) == set(guard.CASES) for cases in stored.values())

@@ -12,6 +12,7 @@ namespace {
 // State rows that one sweep over the columns combines, so that the running sums are loaded and stored once for all of
 // them.
 constexpr int kTokenRows = 4;
+constexpr int kTokenVectors = 8;
 constexpr int kTokenRowsAhead = kTokenRows;  // of the state, prefetched
 
 // key_sums = k^T S and query_sums = q^T S over `columns` columns; state rows are `pitch` apart.
@@ -37,17 +38,31 @@ HJ_INLINE void read_state(const float* state, int64_t pitch, int64_t dim, int64_
   }
 }
 
-// to = kept from + k u^T, row by row; `to` may be `from`.
+// to = kept from + k u^T, row by row; `to` may be `from`. The update of so many columns stays in registers.
 template <class I>
 HJ_INLINE void write_state(const float* from, float* to, int64_t pitch, int64_t dim, int64_t columns,
                            const float* decay, const float* key, const float* update) {
-  for (int64_t d = 0; d < dim; ++d) {
-    over_columns<I::W>(columns, [&](auto width, int64_t c) HJ_INLINE_LAMBDA {
-      constexpr int V = decltype(width)::value;
-      const F<V> kept = splat<V>(decay[d]) * load<V>(from + d * pitch + c);
-      store<V>(to + d * pitch + c, kept + splat<V>(key[d]) * load<V>(update + c));
-    });
-  }
+  const auto write = [&](auto vectors, auto width, int64_t c) HJ_INLINE_LAMBDA {
+    constexpr int N = decltype(vectors)::value;
+    constexpr int V = decltype(width)::value;
+    F<V> u[N];
+    HJ_UNROLL
+    for (int j = 0; j < N; ++j) u[j] = load<V>(update + c + j * V);
+    for (int64_t d = 0; d < dim; ++d) {
+      const F<V> kept = splat<V>(decay[d]);
+      const F<V> k = splat<V>(key[d]);
+      HJ_UNROLL
+      for (int j = 0; j < N; ++j) {
+        const int64_t at = d * pitch + c + j * V;
+        store<V>(to + at, kept * load<V>(from + at) + k * u[j]);
+      }
+    }
+  };
+  constexpr int64_t kWide = kTokenVectors * I::W;
+  int64_t c = 0;
+  for (; c + kWide <= columns; c += kWide) write(Rows<kTokenVectors>{}, Width<I::W>{}, c);
+  over_columns<I::W>(columns - c,
+                     [&](auto width, int64_t rest) HJ_INLINE_LAMBDA { write(Rows<1>{}, width, c + rest); });
 }
 
 // a . b in double: the first token of a fresh state reads nothing but q . k, which may be far smaller than its terms.
