@@ -1,5 +1,6 @@
 // AVX-512: 32 registers of 16 floats, 16 of them accumulators.
 #include "native/cpu/kernels/half_f16c.h"
+#include "native/cpu/kernels/backward.h"
 #include "native/cpu/kernels/task.h"
 namespace hajax::cpu {
 namespace {
@@ -15,6 +16,7 @@ struct Registers {
 
 }  // namespace
 
-extern const Kernels kKernelsAvx512 = {kIsa_avx512, Registers::kPanel, run_task<Registers>};
+extern const Kernels kKernelsAvx512 = {kIsa_avx512, Registers::kPanel, run_task<Registers>,
+                                       run_backward_task<Registers>};
 
 }  // namespace hajax::cpu

@@ -1,4 +1,5 @@
 // What the compiler assumes for the architecture: SSE2 on x86-64, 16 registers of 4 floats.
+#include "native/cpu/kernels/backward.h"
 #include "native/cpu/kernels/task.h"
 
 namespace hajax::cpu {
@@ -15,6 +16,7 @@ struct Registers {
 
 }  // namespace
 
-extern const Kernels kKernelsBaseline = {kIsa_baseline, Registers::kPanel, run_task<Registers>};
+extern const Kernels kKernelsBaseline = {kIsa_baseline, Registers::kPanel, run_task<Registers>,
+                                       run_backward_task<Registers>};
 
 }  // namespace hajax::cpu

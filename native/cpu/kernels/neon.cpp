@@ -1,4 +1,5 @@
 // NEON: 32 registers of 4 floats, 16 of them accumulators.
+#include "native/cpu/kernels/backward.h"
 #include "native/cpu/kernels/task.h"
 
 namespace hajax::cpu {
@@ -15,6 +16,7 @@ struct Registers {
 
 }  // namespace
 
-extern const Kernels kKernelsNeon = {kIsa_neon, Registers::kPanel, run_task<Registers>};
+extern const Kernels kKernelsNeon = {kIsa_neon, Registers::kPanel, run_task<Registers>,
+                                       run_backward_task<Registers>};
 
 }  // namespace hajax::cpu
