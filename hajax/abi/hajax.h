@@ -38,7 +38,7 @@ typedef struct {
 /* One call of the gradient of a delta-rule operator: its operands, the cotangents of its results, and where the
  * gradients go. With G = plan.group, R = Hv / Hk / G: above 1, query and key gradients are partial sums. */
 typedef struct {
-  int64_t batch;                 /* as in hj_delta_call, as all down to bounds */
+  int64_t batch; /* as in hj_delta_call, as all down to bounds */
   int64_t tokens;
   int64_t sequences;
   const void* query;
@@ -48,15 +48,15 @@ typedef struct {
   const float* beta;
   const float* state_in;
   const int32_t* bounds;
-  const void* output_cotangent;  /* [B, T, Hv, Dv] output dtype */
-  const float* state_cotangent;  /* [B, N, Hv, Dk, Dv] */
-  void* query_gradient;          /* [B, T, Hk, R, Dk]: input dtype, float32 where R > 1; the caller sums over R */
-  void* key_gradient;            /* likewise */
-  void* value_gradient;          /* [B, T, Hv, Dv] input dtype */
-  float* log_decay_gradient;     /* as log_decay; not written without a decay */
-  float* beta_gradient;          /* as beta */
-  float* state_gradient;         /* as state_in; none may overlap an operand */
-  void* scratch;                 /* 64-byte aligned: plan.workers times plan.scratch_bytes */
+  const void* output_cotangent; /* [B, T, Hv, Dv] output dtype */
+  const float* state_cotangent; /* [B, N, Hv, Dk, Dv] */
+  void* query_gradient;         /* [B, T, Hk, R, Dk]: input dtype, float32 where R > 1; the caller sums over R */
+  void* key_gradient;           /* likewise */
+  void* value_gradient;         /* [B, T, Hv, Dv] input dtype */
+  float* log_decay_gradient;    /* as log_decay; not written without a decay */
+  float* beta_gradient;         /* as beta */
+  float* state_gradient;        /* as state_in; none may overlap an operand */
+  void* scratch;                /* 64-byte aligned: plan.workers times plan.scratch_bytes */
   int64_t scratch_bytes;
   float scale;
   float l2norm_eps;
@@ -93,7 +93,8 @@ int32_t hajax_execute(const void* plan, int64_t plan_bytes, const hj_delta_call*
 /* Scratch that one worker needs for the gradient of calls with so many tokens, or -1 when the plan is refused. */
 int64_t hajax_cpu_backward_scratch_bytes(const void* plan, int64_t plan_bytes, int64_t tokens);
 
-/* Runs a plan's gradient, as hajax_execute does the plan. column_blocks is 1 and bf16_dot 0; token_steps is not read. */
+/* Runs a plan's gradient, as hajax_execute does the plan. column_blocks is 1 and bf16_dot 0; token_steps is not read.
+ */
 int32_t hajax_execute_backward(const void* plan, int64_t plan_bytes, const hj_delta_backward* call,
                                const hj_parallel* parallel, int64_t* counters);
 

@@ -34,8 +34,8 @@ BackwardLayout backward_layout_of(const hj_cpu_plan& plan, int64_t tokens, Layou
   for (int64_t* part : {&f.key, &f.query}) *part = take(rows * dim);
   f.key_t = take(dim * f.pitch);
   for (int64_t* part : {&f.kk, &f.qk, &f.lower, &f.mix}) *part = take(rows * f.pitch);
-  for (int64_t* part : {&f.segment, &f.log_decay, &f.write, &f.erase, &f.from_start, &f.to_end, &f.key_factor,
-                        &f.query_factor}) {
+  for (int64_t* part :
+       {&f.segment, &f.log_decay, &f.write, &f.erase, &f.from_start, &f.to_end, &f.key_factor, &f.query_factor}) {
     *part = take(f.pitch);
   }
   f.kept = take(dim);
@@ -56,8 +56,7 @@ BackwardLayout backward_layout_of(const hj_cpu_plan& plan, int64_t tokens, Layou
   at.d_states = take(plan.group * at.state_floats);
   for (int64_t* part : {&at.product, &at.d_query, &at.d_key}) *part = take(rows * at.wide_key);
   for (int64_t* part : {&at.to_here, &at.from_here, &at.between}) *part = take(f.pitch);
-  for (int64_t* part :
-       {&at.factor_in, &at.factor_out, &at.row_key, &at.row_query, &at.product_2, &at.d_decay}) {
+  for (int64_t* part : {&at.factor_in, &at.factor_out, &at.row_key, &at.row_query, &at.product_2, &at.d_decay}) {
     *part = take(by_channel ? rows * at.wide_key : 0);
   }
   const int64_t chunks = (tokens + plan.chunk - 1) / plan.chunk;

@@ -87,8 +87,8 @@ ffi::Error backward(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer k
   call.scale = scale;
   call.l2norm_eps = l2norm_eps;
   const hj_parallel parallel = {&pool, run_on_pool};
-  return error_of(hajax_execute_backward(plan_bytes.begin(), static_cast<int64_t>(plan_bytes.size()), &call, &parallel,
-                                         nullptr));
+  return error_of(
+      hajax_execute_backward(plan_bytes.begin(), static_cast<int64_t>(plan_bytes.size()), &call, &parallel, nullptr));
 }
 
 XLA_FFI_DEFINE_HANDLER(kBackward, backward,

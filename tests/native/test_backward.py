@@ -82,7 +82,9 @@ def test_equals_the_gradient_of_the_recurrence(case, isa):
 
 
 @pytest.mark.parametrize("isa", ISAS)
-@pytest.mark.parametrize("case", [Case(r=2, hk=3, t=150), Case(r=2, hk=3, t=90, channels=True), Case(batch=2, hk=2, t=40)], ids=str)
+@pytest.mark.parametrize(
+    "case", [Case(r=2, hk=3, t=150), Case(r=2, hk=3, t=90, channels=True), Case(batch=2, hk=2, t=40)], ids=str
+)
 def test_bits_do_not_depend_on_workers_or_on_the_run(case, isa):
     case = replace(case, isa=isa)
     inputs = inputs_of(case)

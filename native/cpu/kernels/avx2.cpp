@@ -1,6 +1,6 @@
 // AVX2 and FMA: 16 registers of 8 floats, 12 of them accumulators.
-#include "native/cpu/kernels/half_f16c.h"
 #include "native/cpu/kernels/backward.h"
+#include "native/cpu/kernels/half_f16c.h"
 #include "native/cpu/kernels/task.h"
 namespace hajax::cpu {
 namespace {
@@ -16,7 +16,6 @@ struct Registers {
 
 }  // namespace
 
-extern const Kernels kKernelsAvx2 = {kIsa_avx2, Registers::kPanel, run_task<Registers>,
-                                       run_backward_task<Registers>};
+extern const Kernels kKernelsAvx2 = {kIsa_avx2, Registers::kPanel, run_task<Registers>, run_backward_task<Registers>};
 
 }  // namespace hajax::cpu

@@ -1,6 +1,6 @@
 // AVX-512: 32 registers of 16 floats, 16 of them accumulators.
-#include "native/cpu/kernels/half_f16c.h"
 #include "native/cpu/kernels/backward.h"
+#include "native/cpu/kernels/half_f16c.h"
 #include "native/cpu/kernels/task.h"
 namespace hajax::cpu {
 namespace {

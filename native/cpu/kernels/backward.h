@@ -73,7 +73,7 @@ HJ_INLINE double carried(const Parts& m, const Matrix& state, const Matrix& d_st
 // All gradients of one head in a chunk. d_state holds the gradient of the state behind it, then of that before it.
 template <class I>
 void head_gradients(const Parts& m, const Span& s, int64_t value_head, bool first_head, const Matrix& state,
-                              const Matrix& d_state, Work* work) {
+                    const Matrix& d_state, Work* work) {
   const Problem& p = m.b.forward;
   const int64_t dk = p.plan.key_dim, dv = p.plan.value_dim, rows = s.rows;
   const PanelRows of = prepare_backward_head<I>(m, s, value_head, work);

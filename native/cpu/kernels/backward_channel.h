@@ -13,7 +13,7 @@ namespace {
 // to = rows x factors, for tokens [first, end).
 template <class I>
 void factored_rows(const Parts& m, const Matrix& rows, const Matrix& factors, int64_t first, int64_t end,
-                             const Matrix& to) {
+                   const Matrix& to) {
   for (int64_t r = first; r < end; ++r) {
     over_columns<I::W>(m.b.forward.plan.key_dim, [&](auto width, int64_t c) HJ_INLINE_LAMBDA {
       constexpr int V = decltype(width)::value;
@@ -25,7 +25,7 @@ void factored_rows(const Parts& m, const Matrix& rows, const Matrix& factors, in
 // gradient += factors x product, and said (+)= rows x product, over tokens [first, end).
 template <class I>
 void add_products(const Parts& m, const Matrix& gradient, const Matrix& factors, const Matrix& rows,
-                            const Matrix& product, int64_t first, int64_t end, const Matrix& said, bool more) {
+                  const Matrix& product, int64_t first, int64_t end, const Matrix& said, bool more) {
   for (int64_t r = first; r < end; ++r) {
     over_columns<I::W>(m.b.forward.plan.key_dim, [&](auto width, int64_t c) HJ_INLINE_LAMBDA {
       constexpr int V = decltype(width)::value;

@@ -33,7 +33,7 @@ struct Parts {
 // Rows of [B, T, Hv, Dv] as floats; columns up to a whole panel and the rows that tiles overshoot into become zero.
 template <class I>
 void stage_rows(const Problem& p, const Span& s, int64_t value_head, int32_t dtype, const void* from,
-                          const Matrix& to) {
+                const Matrix& to) {
   const int64_t dim = p.plan.value_dim;
   for (int64_t r = 0; r < s.rows; ++r) {
     const int64_t offset = head_offset(p, s, r, value_head) * dim;
@@ -74,7 +74,8 @@ void decayed_scores(const Parts& m, int64_t rows) {
         decay = exp_nonpositive<W>(sums);
         store<W>(m.scratch + m.b.at.ratio + row + c, upto ? decay : F<W>{});
       }
-      if (p.delta) store<W>(m.scratch + at.lower + row + c, before ? load<W>(m.scratch + at.kk + row + c) * decay : F<W>{});
+      if (p.delta)
+        store<W>(m.scratch + at.lower + row + c, before ? load<W>(m.scratch + at.kk + row + c) * decay : F<W>{});
       store<W>(m.scratch + at.mix + row + c, upto ? load<W>(m.scratch + at.qk + row + c) * decay : F<W>{});
     }
   }
@@ -209,8 +210,7 @@ void solve_d_updates(const Parts& m, const Matrix& d_state, int64_t rows) {
 
 // dS = kept dS' + Q^T dO + K^T dU in the place of dS', with both cotangents decayed from the chunk's start.
 template <class I>
-void retreat_state(const Parts& m, const Matrix& key, const Matrix& query, int64_t rows,
-                             const Matrix& d_state) {
+void retreat_state(const Parts& m, const Matrix& key, const Matrix& query, int64_t rows, const Matrix& d_state) {
   const Problem& p = m.b.forward;
   const Matrix d_known = m.by_value(m.b.at.d_known), d_output = m.by_value(m.b.at.d_output);
   for (int64_t c = 0; c < p.plan.value_dim; c += I::kPanel) {

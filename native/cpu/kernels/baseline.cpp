@@ -17,6 +17,6 @@ struct Registers {
 }  // namespace
 
 extern const Kernels kKernelsBaseline = {kIsa_baseline, Registers::kPanel, run_task<Registers>,
-                                       run_backward_task<Registers>};
+                                         run_backward_task<Registers>};
 
 }  // namespace hajax::cpu

@@ -16,7 +16,6 @@ struct Registers {
 
 }  // namespace
 
-extern const Kernels kKernelsNeon = {kIsa_neon, Registers::kPanel, run_task<Registers>,
-                                       run_backward_task<Registers>};
+extern const Kernels kKernelsNeon = {kIsa_neon, Registers::kPanel, run_task<Registers>, run_backward_task<Registers>};
 
 }  // namespace hajax::cpu

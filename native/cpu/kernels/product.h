@@ -73,8 +73,7 @@ HJ_INLINE void over_rows_upwards(int64_t rows, const Body& body) {
 
 // to = a b with a [count, depth], b [depth, columns].
 template <class I>
-void multiply(const Matrix& a, const Matrix& b, int64_t count, int64_t depth, int64_t columns,
-                        const Matrix& to) {
+void multiply(const Matrix& a, const Matrix& b, int64_t count, int64_t depth, int64_t columns, const Matrix& to) {
   for (int64_t c = 0; c < columns; c += I::kPanel) {
     over_rows<I::kTall, I::kShort>(count, [&](auto height, int64_t r) HJ_INLINE_LAMBDA {
       Tile<I::W, I::N, decltype(height)::value> t;
