@@ -3,7 +3,7 @@
     python benchmarks/backward.py [--json] [--threads N] [--ops gdn,kda] [--cases 512x16,4096x32] [--runs N]
 
 A case is TxHv: B=1, Hk=16, D=128, fp32, random inputs, l2norm inside, cotangents of output and final state. Timed is the
-gradient alone, from operands and cotangents to the gradients of all six operands; the forward pass is not in it. Both peers run in
+gradient alone, from operands and cotangents to the gradients of all six operands, without the forward pass. Both peers run in
 one process on the same threads (affinity, NPROC, HAJAX_CPU_THREADS) and take turns. ms_median is wall clock, cpu_ms the median
 processor time of all threads, which a busy machine disturbs less; times_hajax and cpu_times_hajax are a peer's over the kernel's.
 temp_bytes is what XLA allocates besides operands and results, the kernel's scratch included (compiled.memory_analysis()). nmse is
