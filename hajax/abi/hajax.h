@@ -35,6 +35,33 @@ typedef struct {
       l2norm_eps; /* >= 0: query and key rows are divided by sqrt(sum of squares + eps) first; < 0: taken as they are */
 } hj_delta_call;
 
+/* One call of the gradient of a delta-rule operator: its operands, the cotangents of its results, and where the
+ * gradients go. With G = plan.group, R = Hv / Hk / G: above 1, query and key gradients are partial sums. */
+typedef struct {
+  int64_t batch; /* as in hj_delta_call, as all down to bounds */
+  int64_t tokens;
+  int64_t sequences;
+  const void* query;
+  const void* key;
+  const void* value;
+  const float* log_decay;
+  const float* beta;
+  const float* state_in;
+  const int32_t* bounds;
+  const void* output_cotangent; /* [B, T, Hv, Dv] output dtype */
+  const float* state_cotangent; /* [B, N, Hv, Dk, Dv] */
+  void* query_gradient;         /* [B, T, Hk, R, Dk]: input dtype, float32 where R > 1; the caller sums over R */
+  void* key_gradient;           /* likewise */
+  void* value_gradient;         /* [B, T, Hv, Dv] input dtype */
+  float* log_decay_gradient;    /* as log_decay; not written without a decay */
+  float* beta_gradient;         /* as beta */
+  float* state_gradient;        /* as state_in; none may overlap an operand */
+  void* scratch;                /* 64-byte aligned: plan.workers times plan.scratch_bytes */
+  int64_t scratch_bytes;
+  float scale;
+  float l2norm_eps;
+} hj_delta_backward;
+
 /* Work that can be shared: run calls item(argument, i, worker) once for every i in [0, items), worker in [0, workers).
  */
 typedef void (*hj_item)(void* argument, int64_t item, int32_t worker);
@@ -63,6 +90,14 @@ int64_t hajax_cpu_scratch_bytes(const void* plan, int64_t plan_bytes);
 int32_t hajax_execute(const void* plan, int64_t plan_bytes, const hj_delta_call* call, const hj_parallel* parallel,
                       int64_t* counters);
 
+/* Scratch that one worker needs for the gradient of calls with so many tokens, or -1 when the plan is refused. */
+int64_t hajax_cpu_backward_scratch_bytes(const void* plan, int64_t plan_bytes, int64_t tokens);
+
+/* Runs a plan's gradient, as hajax_execute does the plan. column_blocks is 1 and bf16_dot 0; token_steps is not read.
+ */
+int32_t hajax_execute_backward(const void* plan, int64_t plan_bytes, const hj_delta_backward* call,
+                               const hj_parallel* parallel, int64_t* counters);
+
 /* Threads of this library's own for callers that bring none: `threads` workers, the caller among them, started at first
  * use and kept for the life of the process. One caller at a time has them; another meanwhile works alone. */
 const hj_parallel* hajax_cpu_parallel(int32_t threads);
@@ -72,6 +107,7 @@ const char* hajax_last_error(void);
 
 /* XLA FFI handler: an XLA_FFI_CallFrame in, an XLA_FFI_Error or null out. */
 void* hajax_xla_delta_rule(void* frame);
+void* hajax_xla_delta_rule_backward(void* frame);
 /* cffi: end */
 
 #if defined(__GNUC__)

@@ -9,6 +9,7 @@ from hajax.backends.library import Library, LibraryError, open_library
 from hajax.backends.sim import open_sim_library
 
 DELTA_RULE = "hajax.delta_rule"
+DELTA_RULE_BACKWARD = "hajax.delta_rule_backward"
 SIM_DELTA_RULE = "hajax.sim_delta_rule"
 
 
@@ -16,6 +17,12 @@ SIM_DELTA_RULE = "hajax.sim_delta_rule"
 def register() -> str:
     """The custom-call target's name, registered when this returns. Raises LibraryError when there is no library."""
     return _register(DELTA_RULE, open_library(), "hajax_xla_delta_rule")
+
+
+@functools.cache
+def register_backward() -> str:
+    """Likewise of the operator's gradient."""
+    return _register(DELTA_RULE_BACKWARD, open_library(), "hajax_xla_delta_rule_backward")
 
 
 @functools.cache

@@ -35,11 +35,11 @@ def _warn_once(reason: str) -> None:
     )
 
 
-def plan_for(operands: tuple[Any, ...], static: Any) -> Plan:
-    """The plan for these operands (anything with shape and dtype) on the CPU at hand."""
-    query, _, value, _, _, _, bounds = operands
+def shape_of(operands: tuple[Any, ...], static: Any) -> Shape:
+    """The problem that these operands (anything with shape and dtype) pose."""
+    query, _, value, _, _, _, bounds = operands[:7]
     batch, tokens, key_heads, key_dim = query.shape
-    shape = Shape(
+    return Shape(
         batch=batch if isinstance(batch, int) else None,
         tokens=tokens if isinstance(tokens, int) else None,
         sequences=bounds.shape[1] - 1,
@@ -50,7 +50,11 @@ def plan_for(operands: tuple[Any, ...], static: Any) -> Plan:
         input_dtype=query.dtype.name,
         output_dtype=static.output_dtype,
     )
-    return planner.plan(static.mechanism, shape, backends.cpu_target())
+
+
+def plan_for(operands: tuple[Any, ...], static: Any) -> Plan:
+    """The plan for these operands on the CPU at hand."""
+    return planner.plan(static.mechanism, shape_of(operands, static), backends.cpu_target())
 
 
 def call(*operands: jax.Array, static: Any) -> tuple[jax.Array, jax.Array]:

@@ -6,7 +6,6 @@ The state is what callers hand in, unreshaped: XLA copies a donated buffer that 
 Nothing is planned while Python traces: that happens in the CPU lowering.
 """
 
-import dataclasses
 import functools
 from typing import Any
 
@@ -16,21 +15,10 @@ import numpy as np
 from jax.extend import core as jex
 from jax.interpreters import batching, mlir
 
-from hajax.mechanisms import Mechanism
-from hajax.ops import _native, _reference, _sim
+from hajax.ops import _gradient, _native, _sim
+from hajax.ops._static import Static, bind_over_rows, reference_lowering
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Static:
-    """What a call of the operator is besides its arrays."""
-
-    mechanism: Mechanism
-    scale: float
-    l2norm_eps: float | None
-    output_dtype: str
-    implementation: str | None
-    target: str | None = None  # the chip that "sim" emulates
-
+__all__ = ["Static", "delta_rule", "delta_rule_p", "reference_lowering"]
 
 delta_rule_p = jex.Primitive("hajax_delta_rule")
 delta_rule_p.multiple_results = True
@@ -49,16 +37,6 @@ def _compiled(static: Static) -> Any:
 @delta_rule_p.def_impl
 def _eager(*operands: jax.Array, static: Static) -> Any:
     return _compiled(static)(*operands)
-
-
-def reference_lowering(*operands: jax.Array, static: Static) -> tuple[jax.Array, jax.Array]:
-    return _reference.delta_rule(
-        *operands,
-        mechanism=static.mechanism,
-        scale=static.scale,
-        l2norm_eps=static.l2norm_eps,
-        output_dtype=static.output_dtype,
-    )
 
 
 _lower_reference = mlir.lower_fun(reference_lowering, multiple_results=True)
@@ -88,15 +66,8 @@ mlir.register_lowering(delta_rule_p, _cpu_lowering, platform="cpu")
 
 
 def _batch(operands: tuple[jax.Array, ...], axes: tuple[int | None, ...], *, static: Static) -> tuple[list[jax.Array], list[int]]:
-    """A mapped axis joins the rows: B becomes size * B."""
-    size = next(x.shape[axis] for x, axis in zip(operands, axes, strict=True) if axis is not None)
-    rows = [
-        jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
-        for x, axis in zip(operands, axes, strict=True)
-    ]
-    results = delta_rule_p.bind(*(x.reshape(size * x.shape[1], *x.shape[2:]) for x in rows), static=static)
-    like = (rows[2], rows[5])  # output and state have as many rows as value and state
-    return [y.reshape(size, x.shape[1], *y.shape[1:]) for y, x in zip(results, like, strict=True)], [0, 0]
+    value, state = 2, 5  # output and state have as many rows as these
+    return bind_over_rows(delta_rule_p, operands, axes, (value, state), static)
 
 
 batching.primitive_batchers[delta_rule_p] = _batch
@@ -113,15 +84,9 @@ def _forward(static: Static, *operands: jax.Array) -> tuple[tuple[jax.Array, jax
     return delta_rule(static, *operands), operands
 
 
-@functools.partial(jax.jit, static_argnums=0)  # outside of any jit, too, one program instead of hundreds of small ones
-def _pull_back(static: Static, operands: tuple[jax.Array, ...], cotangents: Any) -> tuple[jax.Array, ...]:
-    *arrays, bounds = operands
-    _, pullback = jax.vjp(lambda *xs: reference_lowering(*xs, bounds, static=static), *arrays)
-    return tuple(pullback(cotangents))
-
-
 def _backward(static: Static, operands: tuple[jax.Array, ...], cotangents: Any) -> tuple[Any, ...]:
-    return *_pull_back(static, operands, cotangents), np.zeros(operands[-1].shape, jax.dtypes.float0)
+    arrays = _gradient.gradients(static, *operands, *cotangents)
+    return *arrays, np.zeros(operands[-1].shape, jax.dtypes.float0)
 
 
 delta_rule.defvjp(_forward, _backward)

@@ -1,5 +1,6 @@
 """Planner passes: one choice a file. A pass takes a draft and a target and returns a draft with its choice and a note of why."""
 
+from hajax.passes.backward import choose_backward_chunk, map_backward_heads, size_backward_scratch
 from hajax.passes.bf16_dot import choose_bf16_dot
 from hajax.passes.buffers import size_scratch
 from hajax.passes.chunking import choose_chunk
@@ -7,4 +8,15 @@ from hajax.passes.draft import Draft, finish
 from hajax.passes.mapping import map_heads
 from hajax.passes.token_steps import choose_token_steps
 
-__all__ = ["Draft", "choose_bf16_dot", "choose_chunk", "choose_token_steps", "finish", "map_heads", "size_scratch"]
+__all__ = [
+    "Draft",
+    "choose_backward_chunk",
+    "choose_bf16_dot",
+    "choose_chunk",
+    "choose_token_steps",
+    "finish",
+    "map_backward_heads",
+    "map_heads",
+    "size_backward_scratch",
+    "size_scratch",
+]

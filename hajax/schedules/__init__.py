@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from hajax.mechanisms import Mechanism
 from hajax.plans import Plan, Shape
+from hajax.schedules.cpu_backward import schedule_cpu_backward
 from hajax.schedules.cpu_fused import schedule_cpu_choice, schedule_cpu_fused
 from hajax.schedules.fla import schedule_fla, schedule_fla_megakernel
 from hajax.schedules.flashqla import schedule_flashqla
@@ -15,7 +16,10 @@ from hajax.schedules.hanpu import schedule_chunk_head, schedule_hanpu
 from hajax.schedules.vllm_ascend import schedule_vllm_ascend
 from hajax.targets import CpuTarget, NpuTarget
 
-CPU: dict[str, Callable[[Mechanism, Shape, CpuTarget, int], Plan]] = {"cpu_fused": schedule_cpu_fused}
+CPU: dict[str, Callable[[Mechanism, Shape, CpuTarget, int], Plan]] = {
+    "cpu_fused": schedule_cpu_fused,
+    "cpu_backward": schedule_cpu_backward,
+}
 ASCEND: dict[str, Callable[[Mechanism, Shape, NpuTarget, int], Plan]] = {
     "hajax": schedule_hajax,
     "hanpu": schedule_hanpu,
@@ -32,6 +36,7 @@ __all__ = [
     "COMPARED",
     "CPU",
     "schedule_chunk_head",
+    "schedule_cpu_backward",
     "schedule_cpu_choice",
     "schedule_cpu_fused",
     "schedule_fla",

@@ -46,9 +46,8 @@ Failure check_sizes(const hj_delta_call& call) {
   return {};
 }
 
-Failure check_buffers(const hj_cpu_plan& p, const hj_delta_call& call) {
+Failure check_operands(const hj_cpu_plan& p, const hj_delta_call& call) {
   const int64_t in = dtype_bytes(p.input_dtype);
-  const int64_t out = dtype_bytes(p.output_dtype);
   const int64_t real = sizeof(float);
   const int64_t b = call.batch;
   const int64_t t = call.tokens;
@@ -62,8 +61,47 @@ Failure check_buffers(const hj_cpu_plan& p, const hj_delta_call& call) {
            check_buffer("log_decay", log_decay, {b, t, p.value_heads, channels, real}),
            check_buffer("state_in", call.state_in, {b, call.sequences, p.value_heads, p.key_dim, p.value_dim, real}),
            check_buffer("bounds", call.bounds, {b, call.sequences + 1, real}),
-           check_buffer("output", call.output, {b, t, p.value_heads, p.value_dim, out}),
+       }) {
+    if (f.failed()) return f;
+  }
+  return {};
+}
+
+Failure check_results(const hj_cpu_plan& p, const hj_delta_call& call) {
+  const int64_t out = dtype_bytes(p.output_dtype);
+  const int64_t real = sizeof(float);
+  const int64_t b = call.batch;
+  for (const Failure& f : {
+           check_buffer("output", call.output, {b, call.tokens, p.value_heads, p.value_dim, out}),
            check_buffer("state_out", call.state_out, {b, call.sequences, p.value_heads, p.key_dim, p.value_dim, real}),
+       }) {
+    if (f.failed()) return f;
+  }
+  return {};
+}
+
+Failure check_gradients(const hj_cpu_plan& p, const hj_delta_backward& call) {
+  const int64_t in = dtype_bytes(p.input_dtype);
+  const int64_t out = dtype_bytes(p.output_dtype);
+  const int64_t real = sizeof(float);
+  const int64_t b = call.batch;
+  const int64_t t = call.tokens;
+  const int64_t parts = p.value_heads / p.key_heads / p.group;
+  const int64_t part = parts == 1 ? in : real;
+  const int64_t channels = p.header.decay == kDecay_per_channel ? p.key_dim : 1;
+  const float* log_decay = p.header.decay == kDecay_none ? call.beta_gradient : call.log_decay_gradient;
+  const int64_t rows = p.key_dim;
+  for (const Failure& f : {
+           check_buffer("output_cotangent", call.output_cotangent, {b, t, p.value_heads, p.value_dim, out}),
+           check_buffer("state_cotangent", call.state_cotangent,
+                        {b, call.sequences, p.value_heads, rows, p.value_dim, real}),
+           check_buffer("query_gradient", call.query_gradient, {b, t, p.key_heads, parts, p.key_dim, part}),
+           check_buffer("key_gradient", call.key_gradient, {b, t, p.key_heads, parts, p.key_dim, part}),
+           check_buffer("value_gradient", call.value_gradient, {b, t, p.value_heads, p.value_dim, in}),
+           check_buffer("beta_gradient", call.beta_gradient, {b, t, p.value_heads, p.header.strengths, real}),
+           check_buffer("log_decay_gradient", log_decay, {b, t, p.value_heads, channels, real}),
+           check_buffer("state_gradient", call.state_gradient,
+                        {b, call.sequences, p.value_heads, rows, p.value_dim, real}),
        }) {
     if (f.failed()) return f;
   }
@@ -99,15 +137,50 @@ Failure check_scratch_buffer(const hj_cpu_plan& p, const hj_delta_call& call) {
   return {};
 }
 
+Failure check_tasks(const hj_cpu_plan& p, const hj_delta_call& call) {
+  const int64_t items = product({call.batch, call.sequences, p.value_heads, p.column_blocks});
+  if (items < 0) return bad("batch x sequences", "a number of tasks that fits 63 bits", "more");
+  return {};
+}
+
 }  // namespace
 
 Failure check_call(const PlanView& view, const hj_delta_call& call) {
   if (Failure f = check_sizes(call); f.failed()) return f;
-  if (Failure f = check_buffers(view.plan, call); f.failed()) return f;
+  if (Failure f = check_operands(view.plan, call); f.failed()) return f;
+  if (Failure f = check_results(view.plan, call); f.failed()) return f;
   if (Failure f = check_scratch_buffer(view.plan, call); f.failed()) return f;
-  const int64_t items = product({call.batch, call.sequences, view.plan.value_heads, view.plan.column_blocks});
-  if (items < 0) return bad("batch x sequences", "a number of tasks that fits 63 bits", "more");
+  if (Failure f = check_tasks(view.plan, call); f.failed()) return f;
   return check_bounds(call);
+}
+
+hj_delta_call operands_of(const hj_delta_backward& call) {
+  hj_delta_call operands = {};
+  operands.batch = call.batch;
+  operands.tokens = call.tokens;
+  operands.sequences = call.sequences;
+  operands.query = call.query;
+  operands.key = call.key;
+  operands.value = call.value;
+  operands.log_decay = call.log_decay;
+  operands.beta = call.beta;
+  operands.state_in = call.state_in;
+  operands.bounds = call.bounds;
+  operands.scratch = call.scratch;
+  operands.scratch_bytes = call.scratch_bytes;
+  operands.scale = call.scale;
+  operands.l2norm_eps = call.l2norm_eps;
+  return operands;
+}
+
+Failure check_backward_call(const PlanView& view, const hj_delta_backward& call) {
+  const hj_delta_call operands = operands_of(call);
+  if (Failure f = check_sizes(operands); f.failed()) return f;
+  if (Failure f = check_operands(view.plan, operands); f.failed()) return f;
+  if (Failure f = check_gradients(view.plan, call); f.failed()) return f;
+  if (Failure f = check_scratch_buffer(view.plan, operands); f.failed()) return f;
+  if (Failure f = check_tasks(view.plan, operands); f.failed()) return f;
+  return check_bounds(operands);
 }
 
 }  // namespace hajax::cpu

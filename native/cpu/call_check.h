@@ -8,6 +8,10 @@
 namespace hajax::cpu {
 
 Failure check_call(const PlanView& view, const hj_delta_call& call);
+Failure check_backward_call(const PlanView& view, const hj_delta_backward& call);
+
+// A gradient's operands as those of the operator itself, which has no results then.
+hj_delta_call operands_of(const hj_delta_backward& call);
 
 }  // namespace hajax::cpu
 

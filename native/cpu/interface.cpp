@@ -4,6 +4,7 @@
 #include <string>
 
 #include "hajax/abi/hajax.h"
+#include "native/cpu/backward_layout.h"
 #include "native/cpu/call_check.h"
 #include "native/cpu/isa.h"
 #include "native/cpu/plan_view.h"
@@ -51,6 +52,34 @@ Failure execute(const void* bytes, int64_t count, const hj_delta_call* call, con
   return run(view, *call, parallel, counters);
 }
 
+// The plan of a gradient, but for its scratch.
+Failure read_backward_plan(const void* bytes, int64_t count, int64_t tokens, PlanView* view) {
+  if (Failure f = read_plan(bytes, count, view); f.failed()) return f;
+  const auto bad = [](const char* field, const char* expected, int64_t got) {
+    return wrong(kStatus_bad_plan, "plan", field, expected, std::to_string(got));
+  };
+  if (view->plan.column_blocks != 1) return bad("column_blocks", "1 for a gradient", view->plan.column_blocks);
+  if (view->plan.bf16_dot != 0) return bad("bf16_dot", "0 for a gradient", view->plan.bf16_dot);
+  if (tokens < 0 || tokens > INT32_MAX) {
+    return wrong(kStatus_bad_call, "call", "tokens", "0..2147483647", std::to_string(tokens));
+  }
+  view->needed_scratch_bytes =
+      backward_layout_of(view->plan, tokens, &view->layout).floats * static_cast<int64_t>(sizeof(float));
+  return {};
+}
+
+Failure execute_backward(const void* bytes, int64_t count, const hj_delta_backward* call, const hj_parallel* parallel,
+                         int64_t* counters) {
+  PlanView view;
+  if (call == nullptr) return wrong(kStatus_bad_call, "call", "call", "a pointer", "null");
+  if (parallel != nullptr && parallel->run == nullptr)
+    return wrong(kStatus_bad_call, "call", "parallel.run", "a function", "null");
+  if (Failure f = read_backward_plan(bytes, count, call->tokens, &view); f.failed()) return f;
+  if (Failure f = check_scratch(view); f.failed()) return f;
+  if (Failure f = check_backward_call(view, *call); f.failed()) return f;
+  return run_backward(view, *call, parallel, counters);
+}
+
 }  // namespace
 }  // namespace hajax::cpu
 
@@ -87,6 +116,22 @@ int64_t hajax_cpu_scratch_bytes(const void* plan, int64_t plan_bytes) {
 int32_t hajax_execute(const void* plan, int64_t plan_bytes, const hj_delta_call* call, const hj_parallel* parallel,
                       int64_t* counters) {
   return hajax::cpu::guarded([&] { return hajax::cpu::execute(plan, plan_bytes, call, parallel, counters); });
+}
+
+int64_t hajax_cpu_backward_scratch_bytes(const void* plan, int64_t plan_bytes, int64_t tokens) {
+  int64_t needed = -1;
+  hajax::cpu::guarded([&]() -> hajax::cpu::Failure {
+    hajax::cpu::PlanView view;
+    hajax::cpu::Failure failure = hajax::cpu::read_backward_plan(plan, plan_bytes, tokens, &view);
+    if (!failure.failed()) needed = view.needed_scratch_bytes;
+    return failure;
+  });
+  return needed;
+}
+
+int32_t hajax_execute_backward(const void* plan, int64_t plan_bytes, const hj_delta_backward* call,
+                               const hj_parallel* parallel, int64_t* counters) {
+  return hajax::cpu::guarded([&] { return hajax::cpu::execute_backward(plan, plan_bytes, call, parallel, counters); });
 }
 
 const char* hajax_last_error(void) { return hajax::cpu::last_error().c_str(); }

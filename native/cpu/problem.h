@@ -108,12 +108,15 @@ struct Problem {
   bool two_strengths;
 };
 
+struct BackwardProblem;  // backward_problem.h
+
 // One object file per ISA exports one of these.
 struct Kernels {
   int32_t isa;
   int32_t panel;
   bool matrix;  // it multiplies on matrix tiles
   void (*task)(const Problem& problem, int64_t item, float* scratch, Work* work);
+  void (*backward_task)(const BackwardProblem& problem, int64_t item, float* scratch, Work* work);
 };
 
 #if defined(HAJAX_BUILD_X86)

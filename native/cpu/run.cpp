@@ -2,14 +2,19 @@
 
 #include <atomic>
 
+#include "native/cpu/backward_layout.h"
+#include "native/cpu/call_check.h"
 #include "native/cpu/subnormals.h"
 
 namespace hajax::cpu {
 namespace {
 
+// `problem` is all of what `task` is given, `common` what every task has.
+template <class P>
 struct Job {
-  Problem problem;
-  void (*task)(const Problem&, int64_t, float*, Work*);
+  const P& problem;
+  const Problem& common;
+  void (*task)(const P&, int64_t, float*, Work*);
   std::atomic<int32_t> stray{-1};  // a worker number that run should not have used
 };
 
@@ -17,14 +22,15 @@ float* scratch_of(const Problem& p, int32_t worker) {
   return reinterpret_cast<float*>(static_cast<char*>(p.call.scratch) + worker * p.plan.scratch_bytes);
 }
 
+template <class P>
 void run_item(void* argument, int64_t item, int32_t worker) {
-  Job& job = *static_cast<Job*>(argument);
-  if (worker < 0 || worker >= job.problem.plan.workers || item < 0 || item >= job.problem.items) {
+  Job<P>& job = *static_cast<Job<P>*>(argument);
+  if (worker < 0 || worker >= job.common.plan.workers || item < 0 || item >= job.common.items) {
     job.stray.store(worker, std::memory_order_relaxed);
     return;
   }
   const SubnormalsAreZero mode;
-  float* scratch = scratch_of(job.problem, worker);
+  float* scratch = scratch_of(job.common, worker);
   job.task(job.problem, item, scratch, reinterpret_cast<Work*>(scratch));
 }
 
@@ -59,26 +65,41 @@ void fill_counters(const Problem& p, int64_t* counters) {
   counters[kCounter_bf16_dot] = p.gram != nullptr && counters[kCounter_chunks] > 0 ? 1 : 0;
 }
 
+template <class P>
+Failure run_job(Job<P>& job, const hj_parallel* parallel, int64_t* counters) {
+  const Problem& common = job.common;
+  for (int32_t worker = 0; worker < common.plan.workers; ++worker) {
+    *reinterpret_cast<Work*>(scratch_of(common, worker)) = Work{};
+  }
+  if (parallel != nullptr) {
+    parallel->run(parallel->context, common.items, common.plan.workers, run_item<P>, &job);
+  } else {
+    for (int64_t item = 0; item < common.items; ++item) run_item<P>(&job, item, 0);
+  }
+  if (const int32_t stray = job.stray.load(); stray != -1) {
+    return wrong(kStatus_internal, "parallel", "worker", "0.." + std::to_string(common.plan.workers - 1),
+                 std::to_string(stray));
+  }
+  if (counters != nullptr) fill_counters(common, counters);
+  return {};
+}
+
 }  // namespace
 
 Failure run(const PlanView& view, const hj_delta_call& call, const hj_parallel* parallel, int64_t* counters) {
-  Job job;
-  job.problem = problem_of(view, call);
-  job.task = view.kernels->task;
-  for (int32_t worker = 0; worker < view.plan.workers; ++worker) {
-    *reinterpret_cast<Work*>(scratch_of(job.problem, worker)) = Work{};
-  }
-  if (parallel != nullptr) {
-    parallel->run(parallel->context, job.problem.items, view.plan.workers, run_item, &job);
-  } else {
-    for (int64_t item = 0; item < job.problem.items; ++item) run_item(&job, item, 0);
-  }
-  if (const int32_t stray = job.stray.load(); stray != -1) {
-    return wrong(kStatus_internal, "parallel", "worker", "0.." + std::to_string(view.plan.workers - 1),
-                 std::to_string(stray));
-  }
-  if (counters != nullptr) fill_counters(job.problem, counters);
-  return {};
+  const Problem problem = problem_of(view, call);
+  Job<Problem> job{problem, problem, view.kernels->task};
+  return run_job(job, parallel, counters);
+}
+
+Failure run_backward(const PlanView& view, const hj_delta_backward& call, const hj_parallel* parallel,
+                     int64_t* counters) {
+  BackwardProblem problem = {};
+  problem.forward = problem_of(view, operands_of(call));
+  problem.call = call;
+  problem.at = backward_layout_of(view.plan, call.tokens, &problem.forward.layout);
+  Job<BackwardProblem> job{problem, problem.forward, view.kernels->backward_task};
+  return run_job(job, parallel, counters);
 }
 
 }  // namespace hajax::cpu

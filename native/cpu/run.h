@@ -8,6 +8,8 @@
 namespace hajax::cpu {
 
 Failure run(const PlanView& view, const hj_delta_call& call, const hj_parallel* parallel, int64_t* counters);
+Failure run_backward(const PlanView& view, const hj_delta_backward& call, const hj_parallel* parallel,
+                     int64_t* counters);
 
 }  // namespace hajax::cpu
 

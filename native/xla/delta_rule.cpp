@@ -1,82 +1,20 @@
 // The XLA FFI handler of the delta-rule operators: buffers and plan to hajax_execute. Only this folder sees XLA's
 // headers.
-#include <cstdlib>
 #include <cstring>
-#include <initializer_list>
 #include <string>
 
 #include "hajax/abi/hajax.h"
 #include "hajax/abi/plan.h"
 #include "native/cpu/lists.h"
+#include "native/xla/checks.h"
 #include "native/xla/pool.h"
 
 namespace hajax::xla {
 namespace {
 
-namespace ffi = ::xla::ffi;
-using F32 = ffi::Buffer<ffi::F32>;
-using S32 = ffi::Buffer<ffi::S32>;
 using ResultF32 = ffi::ResultBuffer<ffi::F32>;
 using ResultS64 = ffi::ResultBuffer<ffi::S64>;
 using ResultU8 = ffi::ResultBuffer<ffi::U8>;
-using Dims = ffi::Span<const int64_t>;
-
-constexpr uintptr_t kScratchAlignment = 64;
-
-ffi::Error invalid(const std::string& text) { return ffi::Error::InvalidArgument("hajax: " + text); }
-
-std::string text_of(Dims dims) {
-  std::string text = "[";
-  for (size_t i = 0; i < dims.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(dims[i]);
-  return text + "]";
-}
-
-ffi::Error check_shape(const char* name, Dims got, std::initializer_list<int64_t> expected) {
-  const Dims wanted(expected.begin(), expected.size());
-  bool same = got.size() == wanted.size();
-  for (size_t i = 0; same && i < wanted.size(); ++i) same = got[i] == wanted[i];
-  return same ? ffi::Error::Success()
-              : invalid(std::string(name) + ": expected shape " + text_of(wanted) + ", got " + text_of(got));
-}
-
-ffi::Error check_dtype(const char* name, ffi::DataType got, int32_t dtype) {
-  ffi::DataType wanted = ffi::DataType::INVALID;
-  if (dtype == cpu::kDtype_float32) wanted = ffi::DataType::F32;
-  if (dtype == cpu::kDtype_bfloat16) wanted = ffi::DataType::BF16;
-  if (dtype == cpu::kDtype_float16) wanted = ffi::DataType::F16;
-  if (got == wanted && wanted != ffi::DataType::INVALID) return ffi::Error::Success();
-  return invalid(std::string(name) + ": expected dtype number " + std::to_string(dtype) +
-                 " of dtypes.def, as the plan says, got XLA type " + std::to_string(static_cast<int>(got)));
-}
-
-// Scratch is a result buffer; XLA aligns those to 64 bytes today, and where it does not a block of our own stands in.
-class Scratch {
- public:
-  Scratch(uint8_t* given, int64_t bytes) : pointer_(given) {
-    if (reinterpret_cast<uintptr_t>(given) % kScratchAlignment == 0) return;
-    const size_t rounded = (static_cast<size_t>(bytes) + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment;
-    own_ = std::aligned_alloc(kScratchAlignment, rounded);
-    pointer_ = own_;
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  ~Scratch() { std::free(own_); }
-  void* pointer() const { return pointer_; }
-
- private:
-  void* pointer_;
-  void* own_ = nullptr;
-};
-
-// What the operator's beta has besides [B, T, Hv]: nothing, or its two strengths; likewise its log decay.
-ffi::Error check_gates(const hj_cpu_plan& plan, Dims log_decay, Dims beta, int64_t b, int64_t t) {
-  const int64_t hv = plan.value_heads;
-  const bool by_channel = plan.header.decay == cpu::kDecay_per_channel;
-  ffi::Error error = by_channel ? check_shape("log_decay", log_decay, {b, t, hv, plan.key_dim})
-                                : check_shape("log_decay", log_decay, {b, t, hv});
-  if (error.failure()) return error;
-  return plan.header.strengths == 2 ? check_shape("beta", beta, {b, t, hv, 2}) : check_shape("beta", beta, {b, t, hv});
-}
 
 ffi::Error delta_rule(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer key, ffi::AnyBuffer value,
                       F32 log_decay, F32 beta, F32 state, S32 bounds, ffi::Result<ffi::AnyBuffer> output,
@@ -139,11 +77,7 @@ ffi::Error delta_rule(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer
   const hj_parallel parallel = {&pool, run_on_pool};
   const int32_t status = hajax_execute(plan_bytes.begin(), static_cast<int64_t>(plan_bytes.size()), &call, &parallel,
                                        counters->typed_data());
-  if (status == cpu::kStatus_ok) return ffi::Error::Success();
-  const std::string text = std::string("hajax: ") + hajax_last_error();
-  if (status == cpu::kStatus_unsupported) return ffi::Error(ffi::ErrorCode::kUnimplemented, text);
-  if (status == cpu::kStatus_internal) return ffi::Error(ffi::ErrorCode::kInternal, text);
-  return ffi::Error::InvalidArgument(text);
+  return error_of(status);
 }
 
 XLA_FFI_DEFINE_HANDLER(kDeltaRule, delta_rule,

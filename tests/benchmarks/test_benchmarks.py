@@ -41,6 +41,17 @@ def report(process):
 
 
 @pytest.mark.native
+def test_backward_json(run):
+    found = report(run("backward.py", "--json", "--cases", "20x16", "--ops", "gdn", "--runs", "1", "--threads", "1"))
+    assert set(found) == {"machine", "rows", "missing"}
+    hajax, jnp = found["rows"]
+    assert (hajax["peer"], jnp["peer"], hajax["T"], hajax["Hv"], hajax["times_hajax"]) == ("hajax", "jnp", 20, 16, 1.0)
+    for row in (hajax, jnp):
+        assert row["temp_bytes"] > 0 and 0 < row["ms_min"] <= row["ms_median"]
+        assert row["nmse"] < 1e-10
+
+
+@pytest.mark.native
 def test_cpu_core_json(run):
     peers = "hajax,hajax_xla,jnp_scan_solve,onnxruntime,vllm_cpu,transformers"
     found = report(run("cpu_core.py", "--json", "--cases", "70x16", "--runs", "1", "--threads", "1", "--peers", peers))

@@ -52,6 +52,7 @@ def test_the_headers_parse_and_hold_no_hidden_padding():
         "hj_plan_header",
         "hj_cpu_plan",
         "hj_delta_call",
+        "hj_delta_backward",
         "hj_cost",
         "hj_target",
         "hj_sim_options",

@@ -6,8 +6,9 @@ import itertools
 import pytest
 from planning import schedule, shape_of
 
-from hajax import backends
-from hajax.passes import Draft, size_scratch
+from hajax import backends, planner, schedules
+from hajax.mechanisms import MECHANISMS
+from hajax.passes import Draft, size_backward_scratch, size_scratch
 from hajax.plans import to_bytes
 
 
@@ -45,3 +46,21 @@ def test_any_tiling_has_the_librarys_scratch(isa, monkeypatch):
         draft = size_scratch(draft, target)
         launch = dataclasses.replace(base.launch, chunk=chunk, group=group, column_blocks=blocks, bf16_dot=False)
         assert draft.scratch_bytes == library_scratch(dataclasses.replace(base, launch=launch)), (chunk, group, blocks)
+
+
+@pytest.mark.parametrize("isa", backends.available_isas())
+def test_a_gradients_scratch_equals_the_librarys(isa, monkeypatch):
+    target, library = target_of(isa, monkeypatch), backends.open_library()
+    count = 0
+    for tokens, dims, chunk, group, mechanism in itertools.product(
+        (1, 100, 4096, 4097, 100000), ((8, 8), (40, 24), (128, 128), (256, 8)), (16, 32, 64, 128), (1, 3),
+        (MECHANISMS["gated_delta_rule"], MECHANISMS["kda"]),
+    ):  # fmt: skip
+        shape = shape_of(tokens, (1, 6), dims)
+        plan = schedules.CPU["cpu_backward"](mechanism, shape, target, planner.VERSION)
+        draft = size_backward_scratch(Draft(mechanism, shape, chunk=chunk, group=group), target)
+        launch = dataclasses.replace(plan.launch, chunk=chunk, group=group)
+        data = to_bytes(dataclasses.replace(plan, launch=launch))
+        assert draft.scratch_bytes == library.lib.hajax_cpu_backward_scratch_bytes(data, len(data), tokens), (shape, chunk, group)
+        count += 1
+    assert count == 320

@@ -9,7 +9,7 @@ import torch
 from hajax.backends import cpu
 from hajax.npu import torch_ops  # noqa: F401 (registers the operators)
 from hajax.npu.rules.registry import Context, Operation, refuse, rule
-from hajax.ops import _observers, _primitive
+from hajax.ops import _gradient, _observers, _primitive
 from hajax.plans import Shape
 
 _STATE_OPERAND, _BOUNDS_OPERAND, _STATE_RESULT = 5, 6, 1
@@ -36,6 +36,12 @@ def _delta_rule(equation: Any, context: Context) -> Any:
         return in_place(*operands, *rest), operands[_STATE_OPERAND]
 
     return Operation(run, in_place=run_in_place, target=_STATE_OPERAND, result=_STATE_RESULT)
+
+
+@rule("hajax_delta_rule_backward")
+def _delta_rule_backward(equation: Any, context: Context) -> Any:
+    plain = functools.partial(_gradient.reference_gradients, static=equation.params["static"])
+    return context.plan(jax.make_jaxpr(plain)(*(atom.aval for atom in equation.invars)))
 
 
 def _shape(equation: Any, static: Any) -> Shape:

@@ -1,7 +1,9 @@
 // AMX beside AVX-512: whole chunks on matrix tiles, single tokens and all that is elementwise as avx512.cpp has it.
-#include "native/cpu/kernels/task.h"
-#include "native/cpu/kernels/tiles_amx.h"
 #include "native/cpu/kernels/x86_conversions.h"
+
+#include "native/cpu/kernels/table.h"
+#include "native/cpu/kernels/tiles_amx.h"
+
 namespace hajax::cpu {
 namespace {
 
@@ -17,6 +19,6 @@ struct Registers {
 
 }  // namespace
 
-extern const Kernels kKernelsAmx = {kIsa_amx, Registers::kPanel, true, run_task<Registers>};
+extern const Kernels kKernelsAmx = kernels_of<Registers>(kIsa_amx);
 
 }  // namespace hajax::cpu

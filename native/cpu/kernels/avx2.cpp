@@ -1,6 +1,8 @@
 // AVX2 and FMA: 16 registers of 8 floats, 12 of them accumulators.
-#include "native/cpu/kernels/task.h"
 #include "native/cpu/kernels/x86_conversions.h"
+
+#include "native/cpu/kernels/table.h"
+
 namespace hajax::cpu {
 namespace {
 
@@ -16,6 +18,6 @@ struct Registers {
 
 }  // namespace
 
-extern const Kernels kKernelsAvx2 = {kIsa_avx2, Registers::kPanel, false, run_task<Registers>};
+extern const Kernels kKernelsAvx2 = kernels_of<Registers>(kIsa_avx2);
 
 }  // namespace hajax::cpu

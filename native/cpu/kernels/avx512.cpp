@@ -1,6 +1,8 @@
 // AVX-512: 32 registers of 16 floats, 16 of them accumulators.
-#include "native/cpu/kernels/task.h"
 #include "native/cpu/kernels/x86_conversions.h"
+
+#include "native/cpu/kernels/table.h"
+
 namespace hajax::cpu {
 namespace {
 
@@ -16,6 +18,6 @@ struct Registers {
 
 }  // namespace
 
-extern const Kernels kKernelsAvx512 = {kIsa_avx512, Registers::kPanel, false, run_task<Registers>};
+extern const Kernels kKernelsAvx512 = kernels_of<Registers>(kIsa_avx512);
 
 }  // namespace hajax::cpu

@@ -1,5 +1,5 @@
 // What the compiler assumes for the architecture: SSE2 on x86-64, 16 registers of 4 floats.
-#include "native/cpu/kernels/task.h"
+#include "native/cpu/kernels/table.h"
 
 namespace hajax::cpu {
 namespace {
@@ -16,6 +16,6 @@ struct Registers {
 
 }  // namespace
 
-extern const Kernels kKernelsBaseline = {kIsa_baseline, Registers::kPanel, false, run_task<Registers>};
+extern const Kernels kKernelsBaseline = kernels_of<Registers>(kIsa_baseline);
 
 }  // namespace hajax::cpu

@@ -1,5 +1,5 @@
 // NEON: 32 registers of 4 floats, 16 of them accumulators.
-#include "native/cpu/kernels/task.h"
+#include "native/cpu/kernels/table.h"
 
 namespace hajax::cpu {
 namespace {
@@ -16,6 +16,6 @@ struct Registers {
 
 }  // namespace
 
-extern const Kernels kKernelsNeon = {kIsa_neon, Registers::kPanel, false, run_task<Registers>};
+extern const Kernels kKernelsNeon = kernels_of<Registers>(kIsa_neon);
 
 }  // namespace hajax::cpu

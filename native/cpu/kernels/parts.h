@@ -48,18 +48,18 @@ HJ_INLINE void split_pairs(F<W> first, F<W> second, uint32_t* to, int64_t stride
 
 // f(tag of n) for n in 1 .. 3.
 template <int N>
-struct Parts {
+struct PartCount {
   static constexpr int value = N;
 };
 
 template <class Body>
 HJ_INLINE void with_parts(int64_t n, const Body& body) {
   if (n == 1) {
-    body(Parts<1>{});
+    body(PartCount<1>{});
   } else if (n == 2) {
-    body(Parts<2>{});
+    body(PartCount<2>{});
   } else {
-    body(Parts<3>{});
+    body(PartCount<3>{});
   }
 }
 

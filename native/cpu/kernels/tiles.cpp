@@ -1,6 +1,7 @@
 // The kernel for matrix tiles on any CPU, with the tiles in memory: slow, for its tests.
-#include "native/cpu/kernels/task.h"
+#include "native/cpu/kernels/table.h"
 #include "native/cpu/kernels/tiles_portable.h"
+
 namespace hajax::cpu {
 namespace {
 
@@ -16,6 +17,6 @@ struct Registers {
 
 }  // namespace
 
-extern const Kernels kKernelsTiles = {kIsa_tiles, Registers::kPanel, true, run_task<Registers>};
+extern const Kernels kKernelsTiles = kernels_of<Registers>(kIsa_tiles);
 
 }  // namespace hajax::cpu
