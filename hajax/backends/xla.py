@@ -9,6 +9,8 @@ from hajax.backends.library import Library, LibraryError, open_library
 from hajax.backends.sim import open_sim_library
 
 DELTA_RULE = "hajax.delta_rule"
+CONVOLUTION = "hajax.convolution"
+GATED_NORM = "hajax.gated_norm"
 SIM_DELTA_RULE = "hajax.sim_delta_rule"
 
 
@@ -16,6 +18,18 @@ SIM_DELTA_RULE = "hajax.sim_delta_rule"
 def register() -> str:
     """The custom-call target's name, registered when this returns. Raises LibraryError when there is no library."""
     return _register(DELTA_RULE, open_library(), "hajax_xla_delta_rule")
+
+
+@functools.cache
+def register_convolution() -> str:
+    """Likewise of the short convolution."""
+    return _register(CONVOLUTION, open_library(), "hajax_xla_convolution")
+
+
+@functools.cache
+def register_gated_norm() -> str:
+    """Likewise of the gated norm."""
+    return _register(GATED_NORM, open_library(), "hajax_xla_gated_norm")
 
 
 @functools.cache

@@ -35,6 +35,12 @@ def _warn_once(reason: str) -> None:
     )
 
 
+def attributes() -> dict[str, np.int32]:
+    """What a custom call without a plan says of the CPU at hand: the instruction set to use, and how many threads at most."""
+    target = backends.cpu_target()
+    return {"isa": np.int32(abi.table("isas")[target.isa]), "workers": np.int32(target.threads)}
+
+
 def plan_for(operands: tuple[Any, ...], static: Any) -> Plan:
     """The plan for these operands (anything with shape and dtype) on the CPU at hand."""
     query, _, value, _, _, _, bounds = operands

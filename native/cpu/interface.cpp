@@ -6,6 +6,7 @@
 #include "hajax/abi/hajax.h"
 #include "native/cpu/call_check.h"
 #include "native/cpu/isa.h"
+#include "native/cpu/layer_calls.h"
 #include "native/cpu/plan_view.h"
 #include "native/cpu/run.h"
 
@@ -87,6 +88,14 @@ int64_t hajax_cpu_scratch_bytes(const void* plan, int64_t plan_bytes) {
 int32_t hajax_execute(const void* plan, int64_t plan_bytes, const hj_delta_call* call, const hj_parallel* parallel,
                       int64_t* counters) {
   return hajax::cpu::guarded([&] { return hajax::cpu::execute(plan, plan_bytes, call, parallel, counters); });
+}
+
+int32_t hajax_convolve(const hj_convolution* call, const hj_parallel* parallel) {
+  return hajax::cpu::guarded([&] { return hajax::cpu::convolve(call, parallel); });
+}
+
+int32_t hajax_normalise_gated(const hj_gated_norm* call, const hj_parallel* parallel) {
+  return hajax::cpu::guarded([&] { return hajax::cpu::normalise_gated(call, parallel); });
 }
 
 const char* hajax_last_error(void) { return hajax::cpu::last_error().c_str(); }

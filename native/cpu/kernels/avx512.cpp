@@ -1,4 +1,6 @@
 // AVX-512: 32 registers of 16 floats, 16 of them accumulators.
+#include "native/cpu/kernels/convolution.h"
+#include "native/cpu/kernels/gated_norm.h"
 #include "native/cpu/kernels/half_f16c.h"
 #include "native/cpu/kernels/task.h"
 namespace hajax::cpu {
@@ -15,6 +17,7 @@ struct Registers {
 
 }  // namespace
 
-extern const Kernels kKernelsAvx512 = {kIsa_avx512, Registers::kPanel, run_task<Registers>};
+extern const Kernels kKernelsAvx512 = {kIsa_avx512, Registers::kPanel, run_task<Registers>,
+                                       run_convolution<Registers::W>, run_gated_norm<Registers::W>};
 
 }  // namespace hajax::cpu
