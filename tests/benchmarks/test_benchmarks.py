@@ -15,7 +15,7 @@ CORE_ROW = {
 }  # fmt: skip
 PREFILL_ROW = {
     "engine", "dtype", "tokens", "layers", "threads", "ms_median", "ms_min", "runs", "tokens_per_second", "delta_rule_share",
-    "delta_layers_share", "logits_max_abs", "logits_max_abs_diff", "same_next_token",
+    "delta_layers_share", "delta_nongemm_share", "logits_max_abs", "logits_max_abs_diff", "same_next_token",
 }  # fmt: skip
 MACHINE = {"cpu", "isa_flags", "cores", "python", "versions", "date", "threads", "other_load_median"}
 
@@ -81,7 +81,7 @@ def test_model_prefill_json(run):
         assert set(row) == PREFILL_ROW
         assert row["layers"] == 4
         assert row["logits_max_abs_diff"] is None  # nobody to compare with
-        assert row["delta_rule_share"] is not None
+        assert row["delta_rule_share"] is not None and row["delta_nongemm_share"] is not None
     assert "transformers" in {absent["peer"] for absent in found["missing"]}
     assert all("kept out by the test" in absent["reason"] for absent in found["missing"])
 
