@@ -11,6 +11,7 @@ import numpy as np
 from hajax.models import qwen3_5
 from hajax.models.layers import delta_net as layer
 from hajax.models.layers.linear import linear
+from hajax.models.layers.recurrence import DeltaNetState
 from hajax.models.qwen3_5 import model
 
 
@@ -34,8 +35,10 @@ def _only_products(weights: Any, x: Any, **options: Any) -> Any:
     """Stands in for the layer: its projections, all of them, and nothing between them."""
     wide = {"preferred_element_type": jnp.float32}
     products = linear(x, weights.qkv), linear(x, weights.a, **wide), linear(x, weights.b, **wide), linear(x, weights.z)
-    gate = jax.lax.optimization_barrier(products)[-1]
-    return linear(gate, weights.output), options["state"]
+    mixed, a, b, gate = jax.lax.optimization_barrier(products)
+    state: DeltaNetState = options["state"]
+    last = (a[:, -1] + b[:, -1])[..., None, None]  # something of each is needed, so that all of them are computed
+    return linear(gate, weights.output), DeltaNetState(mixed[:, -state.conv.shape[1] :], state.state + last)
 
 
 def _prefill(implementation: str, left_out: str = "") -> Callable[[dict[str, Any]], Callable[[], Any]]:
