@@ -4,7 +4,8 @@
 
 The model has the shape of Qwen3.5-0.8B's text part: hidden 1024, 24 layers (three gated-delta-rule layers to one of attention),
 intermediate 3584, attention 8/2 heads of 256, delta rule 16/16 heads of 128, vocabulary 248320, tied. Its weights are written
-once to a temporary folder, in `--dtype`, and loaded by both, each in a process of its own. A row is an engine at a length:
+once to a temporary folder, in `--dtype`, and loaded by all, each in a process of its own (llama.cpp, through llama-cpp-python,
+from a GGUF of them). A row is an engine at a length:
 one prompt, caches filled, logits of the last position.
 
 Shares are by difference: (T - T without) / T, where "without" is the same model with less in its delta-rule layers.
@@ -29,7 +30,8 @@ import numpy as np
 from _harness import Entry, PeerError, Worker
 
 DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
-ENGINES = {"transformers": "_model_torch", "hajax": "_model_jax", "hajax_xla": "_model_jax"}
+ENGINES = {"transformers": "_model_torch", "llama.cpp": "_model_llama", "hajax": "_model_jax", "hajax_xla": "_model_jax"}
+IN_PARTS = ("transformers", "hajax")  # what hajax_xla leaves out is the same as hajax's
 SHARES = {
     "delta_rule_share": " without rule",
     "delta_layers_share": " without layers",
@@ -71,7 +73,7 @@ def _prepare(
     found: dict[str, Entry] = {}
     logits: dict[str, np.ndarray] = {}
     for peer, engine in ENGINES.items():
-        for part in PARTS if peer != "hajax_xla" else PARTS[:1]:  # what it leaves out is the same as hajax's
+        for part in PARTS if peer in IN_PARTS else PARTS[:1]:
             name = peer + part
             if peer in missing or name in missing:
                 continue

@@ -48,7 +48,9 @@ def _rms(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return F.rms_norm(x.float(), (x.shape[-1],), weight, eps)
 
 
-def causal_conv1d(x: Tensor, state: Tensor, weight: Tensor, *, activation: str | None, sizes: tuple[int, ...]) -> tuple[Tensor, ...]:
+def causal_conv1d(
+    x: Tensor, state: Tensor, weight: Tensor, *, activation: str | None, sizes: tuple[int, ...]
+) -> tuple[Tensor, ...]:
     """hajax.ops.causal_conv1d_split of whole rows."""
     padded = torch.cat((state, x), 1)
     y = _convolved(padded, weight, x, activation)

@@ -96,8 +96,10 @@ def causal_conv1d_split(
         bias = arguments.as_array("bias", bias)
         arguments.check_shape("bias", bias, (channels,), "C")
     if bias is None and cu_seqlens is None:
-        results = _whole_rows(x, state, weight, **options) if lengths is None else _padded_rows(
-            x, state, weight, bounds[:, 1], **options
+        results = (
+            _whole_rows(x, state, weight, **options)
+            if lengths is None
+            else _padded_rows(x, state, weight, bounds[:, 1], **options)
         )
     else:
         form = "packed" if cu_seqlens is not None else "whole" if lengths is None else "padded"
@@ -113,9 +115,7 @@ def _whole_rows(x: jax.Array, state: jax.Array, weight: jax.Array, **options: An
 
 
 @named("causal_conv1d_padded")
-def _padded_rows(
-    x: jax.Array, state: jax.Array, weight: jax.Array, lengths: jax.Array, **options: Any
-) -> tuple[jax.Array, ...]:
+def _padded_rows(x: jax.Array, state: jax.Array, weight: jax.Array, lengths: jax.Array, **options: Any) -> tuple[jax.Array, ...]:
     return _without_bias(x, state, weight, lengths, form="padded", **options)
 
 

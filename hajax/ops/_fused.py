@@ -57,8 +57,11 @@ def fused(kernel: Kernel) -> Callable[..., tuple[jax.Array, ...]]:
     def eager(*arrays: Any, **params: Any) -> Any:
         return compiled(tuple(sorted(params.items())))(*arrays)
 
+    def native(*arrays: Any, implementation: str | None, **options: Any) -> list[jax.Array]:
+        return list(kernel.native(*arrays, **options))
+
     lower_plain = mlir.lower_fun(plain, multiple_results=True)
-    lower_native = mlir.lower_fun(lambda *arrays, implementation, **options: kernel.native(*arrays, **options), True)
+    lower_native = mlir.lower_fun(native, multiple_results=True)
 
     def elsewhere(ctx: Any, *arrays: Any, implementation: str | None, **options: Any) -> Any:
         if implementation == "cpu":
@@ -92,9 +95,7 @@ def fused(kernel: Kernel) -> Callable[..., tuple[jax.Array, ...]]:
             results = jax.vmap(functools.partial(plain, **params), in_axes=tuple(axes))(*arrays)
             return results, [0] * len(results)
         size = next(x.shape[axis] for x, axis in zip(arrays, axes, strict=True) if axis is not None)
-        given = [
-            x if i in kernel.shared else _rows(x, axis, size) for i, (x, axis) in enumerate(zip(arrays, axes, strict=True))
-        ]
+        given = [x if i in kernel.shared else _rows(x, axis, size) for i, (x, axis) in enumerate(zip(arrays, axes, strict=True))]
         results = primitive.bind(*given, **params)
         return [x.reshape(size, x.shape[0] // size, *x.shape[1:]) for x in results], [0] * len(results)
 

@@ -78,6 +78,4 @@ def _serves(x: Any, gate: Any, _: Any, **__: Any) -> bool:
     return {x.dtype.name, gate.dtype.name} <= set(arguments.INPUT_DTYPES)
 
 
-_gated_norm = fused(
-    Kernel("gated_rms_norm", _plain, _native, lambda x, gate, *_, **__: (gate,), _serves, shared=frozenset({2}))
-)
+_gated_norm = fused(Kernel("gated_rms_norm", _plain, _native, lambda x, gate, *_, **__: (gate,), _serves, shared=frozenset({2})))

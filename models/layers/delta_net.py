@@ -52,9 +52,7 @@ def delta_net(
     value_heads = weights.log_a.shape[0]
     forms = ((key_heads, key_dim), (key_heads, key_dim), (value_heads, value_dim))
     sizes = (key_heads * key_dim, key_heads * key_dim, value_heads * value_dim)
-    parts, conv = convolve(
-        linear(x, weights.qkv), weights.conv, sizes, state, lengths=lengths, implementation=implementation
-    )
+    parts, conv = convolve(linear(x, weights.qkv), weights.conv, sizes, state, lengths=lengths, implementation=implementation)
     query, key, value = (part.reshape(batch, tokens, *form) for part, form in zip(parts, forms, strict=True))
     raw = linear(x, weights.a, preferred_element_type=jnp.float32)
     decay = log_decay(raw, weights.log_a, weights.dt_bias)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PROGRAMS = Path(__file__).parents[2] / "benchmarks"
-BLOCKED = ("torch", "onnxruntime", "transformers")
+BLOCKED = ("torch", "onnxruntime", "transformers", "gguf", "llama_cpp")
 CORE_ROW = {
     "peer", "mechanism", "dtype", "T", "Hk", "Hv", "D", "threads", "ms_median", "ms_min", "runs", "max_abs_err",
 }  # fmt: skip
@@ -84,6 +84,19 @@ def test_model_prefill_json(run):
         assert row["delta_rule_share"] is not None and row["delta_nongemm_share"] is not None
     assert "transformers" in {absent["peer"] for absent in found["missing"]}
     assert all("kept out by the test" in absent["reason"] for absent in found["missing"])
+
+
+@pytest.mark.native
+def test_layer_pieces_json(run):
+    found = report(run("layer_pieces.py", "--json", "--tokens", "1,40", "--runs", "2", "--threads", "1"))
+    assert set(found) == {"machine", "rows", "missing"}
+    assert [(row["piece"], row["tokens"], row["dtype"]) for row in found["rows"]] == [
+        (piece, tokens, dtype)
+        for tokens in (1, 40)
+        for dtype in ("float32", "bfloat16")
+        for piece in ("convolution", "gated norm")
+    ]
+    assert all(row["speedup"] > 0 and row["kernel_cpu_ms"] > 0 and row["xla_wall_ms"] > 0 for row in found["rows"])
 
 
 @pytest.mark.native

@@ -1,5 +1,7 @@
 """The pieces of a layer around the operator, through the C interface: every ISA and dtype against float64, guarded, refused."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from kernel_driver import DTYPES, GUARD, decode, encode, ffi, isas, last_error, library
@@ -69,7 +71,7 @@ class Convolution:
         x, state = decode(self.x, self.dtype), decode(self.state, self.dtype)
         y, final, taps = np.zeros_like(x), np.zeros_like(state), self.weight.shape[0]
         for b, bounds in enumerate(self.bounds):
-            for n, (first, last) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+            for n, (first, last) in enumerate(pairwise(bounds)):
                 padded = np.concatenate([state[b, n], x[b, first:last]])
                 for t in range(last - first):
                     y[b, first + t] = (padded[t : t + taps] * self.weight).sum(0) + (0 if self.bias is None else self.bias)
@@ -174,7 +176,8 @@ class GatedNorm:
 @pytest.mark.parametrize("isa", NAMES)
 @pytest.mark.parametrize("dtypes", [(a, b) for a in DTYPES for b in DTYPES], ids=str)
 @pytest.mark.parametrize("case", [
-    *[{"dim": dim} for dim in (1, 3, 8, 16, 31, 40, 128, 256)], {"rows": 0}, {"rows": 700}, {"activation": False}, {"spread": 1e-4},
+    *[{"dim": dim} for dim in (1, 3, 8, 16, 31, 40, 128, 256)],
+    {"rows": 0}, {"rows": 700}, {"activation": False}, {"spread": 1e-4},
 ], ids=str)  # fmt: skip
 def test_a_gated_norm_equals_its_definition(case, dtypes, isa):
     norm = GatedNorm(isa, dtypes=dtypes, **case)

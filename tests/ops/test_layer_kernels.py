@@ -1,4 +1,4 @@
-"""The kernels of the short convolution and of the gated norm inside of JAX: where they are taken, and what transformations see."""
+"""The kernels of the short convolution and of the gated norm inside of JAX: where they are taken, what transformations see."""
 
 import jax
 import jax.numpy as jnp
@@ -89,9 +89,7 @@ def test_vmap_equals_a_loop(op, arrays, target, mapped):
     x, second, third = arrays()
     if op is normalise:  # the weight is its third operand
         mapped = (mapped[0], mapped[2], mapped[1])
-    xs = tuple(
-        x if axis is None else jnp.stack([x, 2 * x, -x], axis) for x, axis in zip((x, second, third), mapped, strict=True)
-    )
+    xs = tuple(x if axis is None else jnp.stack([x, 2 * x, -x], axis) for x, axis in zip((x, second, third), mapped, strict=True))
     expected = [op(*(x if axis is None else x.take(i, axis) for x, axis in zip(xs, mapped, strict=True))) for i in range(3)]
     mapping = jax.jit(jax.vmap(op, in_axes=mapped))
     assert_close(mapping(*xs), tuple(jnp.stack(each) for each in zip(*expected, strict=True)))
