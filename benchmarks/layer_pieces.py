@@ -28,7 +28,7 @@ def pieces(tokens: int, dtype: str) -> dict[str, tuple[Callable[..., Any], tuple
     import jax.numpy as jnp
 
     from hajax import gated_rms_norm
-    from hajax.ops import causal_conv1d_split
+    from hajax.ops._causal_conv1d import causal_conv1d_split
 
     def draw(number: int, *shape: int, kind: str = dtype) -> Any:
         return jax.random.normal(jax.random.key(number), shape, jnp.float32).astype(kind)

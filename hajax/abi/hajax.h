@@ -35,8 +35,8 @@ typedef struct {
       l2norm_eps; /* >= 0: query and key rows are divided by sqrt(sum of squares + eps) first; < 0: taken as they are */
 } hj_delta_call;
 
-/* A depthwise causal convolution of B rows of T tokens; each row holds N sequences that follow one another. Tap K - 1 is
- * the token itself. */
+/* A depthwise causal convolution of B rows of T tokens; each row holds N sequences that follow one another. Tap K - 1
+ * is the token itself. */
 typedef struct {
   int64_t batch;         /* B */
   int64_t tokens;        /* T */

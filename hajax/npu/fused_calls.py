@@ -51,7 +51,7 @@ def _rms(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 def causal_conv1d(
     x: Tensor, state: Tensor, weight: Tensor, *, activation: str | None, sizes: tuple[int, ...]
 ) -> tuple[Tensor, ...]:
-    """hajax.ops.causal_conv1d_split of whole rows."""
+    """hajax.ops._causal_conv1d.causal_conv1d_split of whole rows."""
     padded = torch.cat((state, x), 1)
     y = _convolved(padded, weight, x, activation)
     return *_split(y, sizes), padded[:, x.shape[1] :].contiguous()
@@ -60,7 +60,7 @@ def causal_conv1d(
 def causal_conv1d_padded(
     x: Tensor, state: Tensor, weight: Tensor, lengths: Tensor, *, activation: str | None, sizes: tuple[int, ...]
 ) -> tuple[Tensor, ...]:
-    """hajax.ops.causal_conv1d_split of rows that end after `lengths` tokens: NaN where one is not in 0..T."""
+    """hajax.ops._causal_conv1d.causal_conv1d_split of rows that end after `lengths` tokens: NaN where one is not in 0..T."""
     memory, tokens = state.shape[1], x.shape[1]
     outside = (torch.arange(tokens, device=x.device)[None] >= lengths[:, None])[..., None]
     padded = torch.cat((state, x.masked_fill(outside, 0)), 1)

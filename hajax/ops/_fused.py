@@ -34,7 +34,7 @@ class Kernel:
     shared: frozenset[int]
 
 
-_PLAIN: dict[str, Callable[..., tuple[jax.Array, ...]]] = {}
+_PLAIN: dict[str, Callable[..., list[jax.Array]]] = {}
 
 
 def fused(kernel: Kernel) -> Callable[..., tuple[jax.Array, ...]]:

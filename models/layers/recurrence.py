@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from hajax.ops import causal_conv1d_split
+from hajax.ops._causal_conv1d import causal_conv1d_split
 
 _L2NORM_EPS = 1e-6
 

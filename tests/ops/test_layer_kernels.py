@@ -9,7 +9,7 @@ from jax.sharding import PartitionSpec as P
 
 import hajax
 from hajax import causal_conv1d, gated_rms_norm
-from hajax.ops import causal_conv1d_split
+from hajax.ops._causal_conv1d import causal_conv1d_split
 
 SIZES = (16, 16, 24)
 
