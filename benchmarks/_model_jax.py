@@ -1,4 +1,4 @@
-"""The JAX engine of model_prefill.py: hajax.models.qwen3_5, whole and without its delta rule or its delta-rule layers."""
+"""The JAX engine of model_prefill.py: hajax.models.qwen3_5, whole and with less of its delta-rule layers."""
 
 import functools
 from collections.abc import Callable
@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from hajax.models import qwen3_5
 from hajax.models.layers import delta_net as layer
+from hajax.models.layers.linear import linear
+from hajax.models.layers.recurrence import DeltaNetState
 from hajax.models.qwen3_5 import model
 
 
@@ -29,6 +31,16 @@ def _no_layer(weights: Any, x: Any, **options: Any) -> Any:
     return x, options["state"]
 
 
+def _only_products(weights: Any, x: Any, **options: Any) -> Any:
+    """Stands in for the layer: its projections, all of them, and nothing between them."""
+    wide = {"preferred_element_type": jnp.float32}
+    products = linear(x, weights.qkv), linear(x, weights.a, **wide), linear(x, weights.b, **wide), linear(x, weights.z)
+    mixed, a, b, gate = jax.lax.optimization_barrier(products)
+    state: DeltaNetState = options["state"]
+    last = (a[:, -1] + b[:, -1])[..., None, None]  # something of each is needed, so that all of them are computed
+    return linear(gate, weights.output), DeltaNetState(mixed[:, -state.conv.shape[1] :], state.state + last)
+
+
 def _prefill(implementation: str, left_out: str = "") -> Callable[[dict[str, Any]], Callable[[], Any]]:
     def build(problem: dict[str, Any]) -> Callable[[], Any]:
         config, params = _loaded(problem["folder"], problem["dtype"])
@@ -40,7 +52,7 @@ def _prefill(implementation: str, left_out: str = "") -> Callable[[dict[str, Any
 
         with (
             mock.patch.object(layer, "gated_delta_rule", _no_rule if left_out == "rule" else layer.gated_delta_rule),
-            mock.patch.object(model, "delta_net", _no_layer if left_out == "layers" else model.delta_net),
+            mock.patch.object(model, "delta_net", _LAYERS.get(left_out, model.delta_net)),
         ):
             compiled = jax.jit(run).lower(params, tokens).compile()
         return lambda: jax.block_until_ready(compiled(params, tokens))
@@ -48,10 +60,13 @@ def _prefill(implementation: str, left_out: str = "") -> Callable[[dict[str, Any
     return build
 
 
+_LAYERS = {"layers": _no_layer, "all but products": _only_products}
+
 PEERS = {
     "hajax": _prefill("cpu"),
     "hajax without rule": _prefill("cpu", "rule"),
     "hajax without layers": _prefill("cpu", "layers"),
+    "hajax without all but products": _prefill("cpu", "all but products"),
     "hajax_xla": _prefill("xla"),
 }
 

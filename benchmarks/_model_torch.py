@@ -1,4 +1,4 @@
-"""The transformers engine of model_prefill.py: Qwen3_5ForCausalLM, whole and without its delta rule or its delta-rule layers."""
+"""The transformers engine of model_prefill.py: Qwen3_5ForCausalLM, whole and with less of its delta-rule layers."""
 
 import functools
 from collections.abc import Callable
@@ -30,13 +30,19 @@ def _no_layer(_: Any, hidden_states: Any, **__: Any) -> Any:
     return hidden_states
 
 
+def _only_products(layer: Any, hidden_states: Any, **_: Any) -> Any:
+    """Stands in for the layer: its projections, all of them, and nothing between them."""
+    layer.in_proj_qkv(hidden_states), layer.in_proj_a(hidden_states), layer.in_proj_b(hidden_states)
+    return layer.out_proj(layer.in_proj_z(hidden_states))
+
+
 def _prefill(left_out: str = "") -> Callable[[dict[str, Any]], Callable[[], Any]]:
     def build(problem: dict[str, Any]) -> Callable[[], Any]:
         model = _loaded(problem["folder"], problem["dtype"])
         tokens = torch.tensor([problem["tokens"]])
         rule = _no_rule if left_out == "rule" else modeling.torch_chunk_gated_delta_rule
         layer = modeling.Qwen3_5GatedDeltaNet
-        forward = _no_layer if left_out == "layers" else layer.forward
+        forward = _LAYERS.get(left_out, layer.forward)
 
         @torch.inference_mode()
         def call() -> Any:
@@ -48,10 +54,13 @@ def _prefill(left_out: str = "") -> Callable[[dict[str, Any]], Callable[[], Any]
     return build
 
 
+_LAYERS = {"layers": _no_layer, "all but products": _only_products}
+
 PEERS = {
     "transformers": _prefill(),
     "transformers without rule": _prefill("rule"),
     "transformers without layers": _prefill("layers"),
+    "transformers without all but products": _prefill("all but products"),
 }
 
 

@@ -4,11 +4,14 @@
 
 The model has the shape of Qwen3.5-0.8B's text part: hidden 1024, 24 layers (three gated-delta-rule layers to one of attention),
 intermediate 3584, attention 8/2 heads of 256, delta rule 16/16 heads of 128, vocabulary 248320, tied. Its weights are written
-once to a temporary folder, in `--dtype`, and loaded by both, each in a process of its own. A row is an engine at a length:
+once to a temporary folder, in `--dtype`, and loaded by all, each in a process of its own (llama.cpp, through llama-cpp-python,
+from a GGUF of them). A row is an engine at a length:
 one prompt, caches filled, logits of the last position.
 
-`delta_rule_share` is by difference: (T - T without) / T, where "without" is the same model with the operator replaced by a sum of
-its inputs; `delta_layers_share` likewise with the whole layers (projections, convolution, operator, norm) replaced by nothing.
+Shares are by difference: (T - T without) / T, where "without" is the same model with less in its delta-rule layers.
+`delta_rule_share`: the operator is replaced by a sum of its inputs. `delta_layers_share`: the whole layers are replaced by
+nothing. `delta_nongemm_share`: of the layers only the projections are left, so it is the share of convolution, gates, operator
+and norm together.
 "hajax_xla" is hajax with its jnp reference as operator. `logits_max_abs_diff` and `same_next_token` are against transformers.
 `missing` names what is not there or broke. Threads, samples and load are as in cpu_core.py.
 """
@@ -27,8 +30,14 @@ import numpy as np
 from _harness import Entry, PeerError, Worker
 
 DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
-ENGINES = {"transformers": "_model_torch", "hajax": "_model_jax", "hajax_xla": "_model_jax"}
-PARTS = ("", " without rule", " without layers")
+ENGINES = {"transformers": "_model_torch", "llama.cpp": "_model_llama", "hajax": "_model_jax", "hajax_xla": "_model_jax"}
+IN_PARTS = ("transformers", "hajax")  # what hajax_xla leaves out is the same as hajax's
+SHARES = {
+    "delta_rule_share": " without rule",
+    "delta_layers_share": " without layers",
+    "delta_nongemm_share": " without all but products",
+}
+PARTS = ("", *SHARES.values())
 SECONDS = 45.0  # about so long for all samples of one entry
 LAYERS = 24
 
@@ -64,7 +73,7 @@ def _prepare(
     found: dict[str, Entry] = {}
     logits: dict[str, np.ndarray] = {}
     for peer, engine in ENGINES.items():
-        for part in PARTS if peer != "hajax_xla" else PARTS[:1]:  # what it leaves out is the same as hajax's
+        for part in PARTS if peer in IN_PARTS else PARTS[:1]:
             name = peer + part
             if peer in missing or name in missing:
                 continue
@@ -89,7 +98,7 @@ def _row(
     times = _harness.summary(found[peer], given.runs, SECONDS)
     stubbed = "hajax" if peer == "hajax_xla" else peer
     shares = {}
-    for name, part in zip(("delta_rule_share", "delta_layers_share"), PARTS[1:], strict=True):
+    for name, part in SHARES.items():
         rest = milliseconds(stubbed + part)
         shares[name] = None if rest is None else round(1 - rest / times["ms_median"], 3)
     theirs = logits.get("transformers")
@@ -113,13 +122,13 @@ def show(report: dict[str, Any]) -> None:
     from rich.table import Table
 
     console = Console()
-    table = Table(title="prefill: times hajax's, shares of the delta rule and of its layers")
-    for name in ("engine", "tokens", "dtype", "ms", "tokens/s", "ratio", "rule", "layers", "logits off by"):
+    table = Table(title="prefill: times hajax's, shares of the delta rule, its layers, its layers without their projections")
+    for name in ("engine", "tokens", "dtype", "ms", "tokens/s", "ratio", "rule", "layers", "non-GEMM", "logits off by"):
         table.add_column(name, justify="left" if name == "engine" else "right", no_wrap=True)
     ours = {row["tokens"]: row["ms_median"] for row in report["rows"] if row["engine"] == "hajax"}
     for row in report["rows"]:
         ratio = f"{row['ms_median'] / ours[row['tokens']]:.2f}x" if row["tokens"] in ours else "-"
-        shares = ["-" if row[n] is None else f"{row[n]:.0%}" for n in ("delta_rule_share", "delta_layers_share")]
+        shares = ["-" if row[n] is None else f"{row[n]:.0%}" for n in SHARES]
         cells = [row["engine"], str(row["tokens"]), row["dtype"], f"{row['ms_median']:.0f}", f"{row['tokens_per_second']:.0f}"]
         difference = row["logits_max_abs_diff"]
         table.add_row(*cells, ratio, *shares, "-" if difference is None else f"{difference:.1e}")

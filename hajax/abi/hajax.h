@@ -62,6 +62,45 @@ typedef struct {
   float l2norm_eps;
 } hj_delta_backward;
 
+/* A depthwise causal convolution of B rows of T tokens; each row holds N sequences that follow one another. Tap K - 1
+ * is the token itself. */
+typedef struct {
+  int64_t batch;         /* B */
+  int64_t tokens;        /* T */
+  int64_t sequences;     /* N */
+  int64_t channels;      /* C */
+  int64_t taps;          /* K */
+  int32_t isa;           /* isas.def */
+  int32_t dtype;         /* dtypes.def: of input, state and outputs */
+  int32_t workers;       /* at most so many share the work */
+  int32_t silu;          /* 1: y = silu of the sum, 0: the sum */
+  const void* input;     /* [B, T, C] */
+  const void* state_in;  /* [B, N, K - 1, C]: the inputs before each sequence, oldest first */
+  const float* weight;   /* [K, C] */
+  const float* bias;     /* [C], or null */
+  const int32_t* bounds; /* [B, N + 1]; bounds that descend or leave 0..T make every result NaN */
+  int64_t parts;         /* outputs that share the channels in their order */
+  const int64_t* sizes;  /* [parts]: channels of each, C in all */
+  void* const* outputs;  /* [parts]: [B, T, size]; zero outside every sequence */
+  void* state_out;       /* [B, N, K - 1, C]: the last inputs of each sequence; not state_in */
+} hj_convolution;
+
+/* Rows of weight * x / sqrt(mean of squares + eps) times silu(gate) or sigmoid(gate). */
+typedef struct {
+  int64_t rows;
+  int64_t dim;
+  int32_t isa;         /* isas.def */
+  int32_t input_dtype; /* dtypes.def */
+  int32_t gate_dtype;  /* dtypes.def: of gate and output */
+  int32_t workers;     /* at most so many share the work */
+  int32_t silu;        /* 1: times silu(gate), 0: times sigmoid(gate) */
+  float eps;
+  const void* input;   /* [rows, dim] */
+  const void* gate;    /* [rows, dim] */
+  const float* weight; /* [dim] */
+  void* output;        /* [rows, dim]; may be gate itself */
+} hj_gated_norm;
+
 /* Work that can be shared: run calls item(argument, i, worker) once for every i in [0, items), worker in [0, workers).
  */
 typedef void (*hj_item)(void* argument, int64_t item, int32_t worker);
@@ -98,6 +137,10 @@ int64_t hajax_cpu_backward_scratch_bytes(const void* plan, int64_t plan_bytes, i
 int32_t hajax_execute_backward(const void* plan, int64_t plan_bytes, const hj_delta_backward* call,
                                const hj_parallel* parallel, int64_t* counters);
 
+/* The pieces of a layer around the operator. parallel and the result as for hajax_execute. */
+int32_t hajax_convolve(const hj_convolution* call, const hj_parallel* parallel);
+int32_t hajax_normalise_gated(const hj_gated_norm* call, const hj_parallel* parallel);
+
 /* Threads of this library's own for callers that bring none: `threads` workers, the caller among them, started at first
  * use and kept for the life of the process. One caller at a time has them; another meanwhile works alone. */
 const hj_parallel* hajax_cpu_parallel(int32_t threads);
@@ -105,9 +148,12 @@ const hj_parallel* hajax_cpu_parallel(int32_t threads);
 /* The last error of the calling thread, valid until its next call. */
 const char* hajax_last_error(void);
 
-/* XLA FFI handler: an XLA_FFI_CallFrame in, an XLA_FFI_Error or null out. */
+/* XLA FFI handlers: an XLA_FFI_CallFrame in, an XLA_FFI_Error or null out. */
 void* hajax_xla_delta_rule(void* frame);
 void* hajax_xla_delta_rule_backward(void* frame);
+
+void* hajax_xla_convolution(void* frame);
+void* hajax_xla_gated_norm(void* frame);
 /* cffi: end */
 
 #if defined(__GNUC__)

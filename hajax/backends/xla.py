@@ -10,6 +10,8 @@ from hajax.backends.sim import open_sim_library
 
 DELTA_RULE = "hajax.delta_rule"
 DELTA_RULE_BACKWARD = "hajax.delta_rule_backward"
+CONVOLUTION = "hajax.convolution"
+GATED_NORM = "hajax.gated_norm"
 SIM_DELTA_RULE = "hajax.sim_delta_rule"
 
 
@@ -23,6 +25,18 @@ def register() -> str:
 def register_backward() -> str:
     """Likewise of the operator's gradient."""
     return _register(DELTA_RULE_BACKWARD, open_library(), "hajax_xla_delta_rule_backward")
+
+
+@functools.cache
+def register_convolution() -> str:
+    """Likewise of the short convolution."""
+    return _register(CONVOLUTION, open_library(), "hajax_xla_convolution")
+
+
+@functools.cache
+def register_gated_norm() -> str:
+    """Likewise of the gated norm."""
+    return _register(GATED_NORM, open_library(), "hajax_xla_gated_norm")
 
 
 @functools.cache

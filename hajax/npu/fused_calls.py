@@ -32,14 +32,11 @@ def plain_rms_norm(x: Tensor, weight: Tensor, *, eps: float) -> Tensor:
     return _rms(x, weight.float(), eps).to(x.dtype)
 
 
-def gated_rms_norm(x: Tensor, gate: Tensor, weight: Tensor, *, eps: float) -> Tensor:
+def gated_rms_norm(x: Tensor, gate: Tensor, weight: Tensor, *, eps: float, activation: str) -> Tensor:
     """hajax.gated_rms_norm."""
-    return _rms(x, weight.float(), eps).mul_(F.silu(gate.float())).to(gate.dtype)
-
-
-def sigmoid_gated_rms_norm(x: Tensor, gate: Tensor, weight: Tensor, *, eps: float) -> Tensor:
-    """hajax.models.layers.norms.sigmoid_gated_rms_norm."""
-    return _rms(x, weight.float(), eps).mul_(torch.sigmoid(gate.float())).to(gate.dtype)
+    wide = gate.float()
+    factor = F.silu(wide) if activation == "silu" else torch.sigmoid(wide)
+    return _rms(x, weight.float(), eps).mul_(factor).to(gate.dtype)
 
 
 def _rms(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -51,22 +48,32 @@ def _rms(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return F.rms_norm(x.float(), (x.shape[-1],), weight, eps)
 
 
-def causal_conv1d(x: Tensor, state: Tensor, weight: Tensor, *, activation: str | None) -> tuple[Tensor, Tensor]:
-    """hajax.causal_conv1d of whole rows."""
+def causal_conv1d(
+    x: Tensor, state: Tensor, weight: Tensor, *, activation: str | None, sizes: tuple[int, ...]
+) -> tuple[Tensor, ...]:
+    """hajax.ops._causal_conv1d.causal_conv1d_split of whole rows."""
     padded = torch.cat((state, x), 1)
-    return _convolved(padded, weight, x, activation), padded[:, x.shape[1] :].contiguous()
+    y = _convolved(padded, weight, x, activation)
+    return *_split(y, sizes), padded[:, x.shape[1] :].contiguous()
 
 
 def causal_conv1d_padded(
-    x: Tensor, state: Tensor, weight: Tensor, lengths: Tensor, *, activation: str | None
-) -> tuple[Tensor, Tensor]:
-    """hajax.causal_conv1d of rows that end after `lengths` tokens."""
-    memory = state.shape[1]
-    outside = (torch.arange(x.shape[1], device=x.device)[None] >= lengths[:, None])[..., None]
+    x: Tensor, state: Tensor, weight: Tensor, lengths: Tensor, *, activation: str | None, sizes: tuple[int, ...]
+) -> tuple[Tensor, ...]:
+    """hajax.ops._causal_conv1d.causal_conv1d_split of rows that end after `lengths` tokens: NaN where one is not in 0..T."""
+    memory, tokens = state.shape[1], x.shape[1]
+    outside = (torch.arange(tokens, device=x.device)[None] >= lengths[:, None])[..., None]
     padded = torch.cat((state, x.masked_fill(outside, 0)), 1)
-    y = _convolved(padded, weight, x, activation).masked_fill_(outside, 0)
-    last = lengths.to(torch.int64).clamp(0, x.shape[1])[:, None] + torch.arange(memory, device=x.device)[None]
-    return y, torch.gather(padded, 1, last[..., None].expand(-1, -1, x.shape[2]))
+    wrong = ((lengths < 0) | (lengths > tokens)).any()
+    filling = torch.where(wrong, torch.nan, 0.0).to(x.dtype)
+    y = torch.where(outside | wrong, filling, _convolved(padded, weight, x, activation))
+    last = lengths.to(torch.int64).clamp(0, tokens)[:, None] + torch.arange(memory, device=x.device)[None]
+    final = torch.gather(padded, 1, last[..., None].expand(-1, -1, x.shape[2]))
+    return *_split(y, sizes), torch.where(wrong, filling, final)
+
+
+def _split(y: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, ...]:
+    return (y,) if len(sizes) == 1 else tuple(part.contiguous() for part in y.split(sizes, -1))
 
 
 def _convolved(padded: Tensor, weight: Tensor, x: Tensor, activation: str | None) -> Tensor:

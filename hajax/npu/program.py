@@ -15,6 +15,7 @@ from hajax.npu.dtypes import Unsupported, constant, held, held_shape
 from hajax.npu.rules import RULES, fused
 from hajax.npu.rules.registry import Context, Operation, Rule, is_literal
 from hajax.npu.steps import Slot, Step
+from hajax.ops import _fused
 
 CALLS = {
     "jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "checkpoint",
@@ -120,7 +121,7 @@ class _Flattener:
                 body = _compat.inner_jaxpr(equation.params)
                 return self.emit(body.jaxpr, body.consts, values)
             rule, label = found
-        wider = _compat.expanded(equation)
+        wider = _compat.expanded(equation) or _fused.expanded(equation)
         if wider is not None:
             return self.emit(wider.jaxpr, wider.consts, values)
         if name == "platform_index":

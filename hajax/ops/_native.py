@@ -35,6 +35,12 @@ def _warn_once(reason: str) -> None:
     )
 
 
+def attributes() -> dict[str, np.int32]:
+    """What a custom call without a plan says of the CPU at hand: the instruction set to use, and how many threads at most."""
+    target = backends.cpu_target()
+    return {"isa": np.int32(abi.table("isas")[target.isa]), "workers": np.int32(target.threads)}
+
+
 def shape_of(operands: tuple[Any, ...], static: Any) -> Shape:
     """The problem that these operands (anything with shape and dtype) pose."""
     query, _, value, _, _, _, bounds = operands[:7]

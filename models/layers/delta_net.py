@@ -50,11 +50,10 @@ def delta_net(
     """
     batch, tokens, _ = x.shape
     value_heads = weights.log_a.shape[0]
-    mixed, conv = convolve(linear(x, weights.qkv), weights.conv, state, lengths)
-    split = key_heads * key_dim
-    query = mixed[..., :split].reshape(batch, tokens, key_heads, key_dim)
-    key = mixed[..., split : 2 * split].reshape(batch, tokens, key_heads, key_dim)
-    value = mixed[..., 2 * split :].reshape(batch, tokens, value_heads, value_dim)
+    forms = ((key_heads, key_dim), (key_heads, key_dim), (value_heads, value_dim))
+    sizes = (key_heads * key_dim, key_heads * key_dim, value_heads * value_dim)
+    parts, conv = convolve(linear(x, weights.qkv), weights.conv, sizes, state, lengths=lengths, implementation=implementation)
+    query, key, value = (part.reshape(batch, tokens, *form) for part, form in zip(parts, forms, strict=True))
     raw = linear(x, weights.a, preferred_element_type=jnp.float32)
     decay = log_decay(raw, weights.log_a, weights.dt_bias)
     beta = jax.nn.sigmoid(linear(x, weights.b, preferred_element_type=jnp.float32))
@@ -68,7 +67,7 @@ def delta_net(
         implementation=implementation,
     )
     gate = linear(x, weights.z).reshape(batch, tokens, value_heads, value_dim)
-    output = gated_rms_norm(output, gate, weights.norm, eps=eps)
+    output = gated_rms_norm(output, gate, weights.norm, eps=eps, implementation=implementation)
     return linear(output.reshape(batch, tokens, -1), weights.output), DeltaNetState(conv, recurrent)
 
 

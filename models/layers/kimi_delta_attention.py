@@ -10,10 +10,9 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 from hajax.models.layers.linear import LowRank, linear, project
-from hajax.models.layers.norms import sigmoid_gated_rms_norm
 from hajax.models.layers.recurrence import DeltaNetState, convolve, recur
 
-from hajax.ops import kda, kda_step
+from hajax.ops import gated_rms_norm, kda, kda_step
 from hajax.ops._named import named
 
 
@@ -50,9 +49,11 @@ def kda_layer(
     The decay is `log_decay` of decay x, beta = sigmoid(beta x), both fp32; query and key are l2-normalised.
     """
     form = (*x.shape[:2], *weights.dt_bias.shape)
-    mixed, conv = convolve(linear(x, weights.qkv), weights.conv, state, lengths)
-    size = mixed.shape[-1] // 3
-    query, key, value = (mixed[..., part * size : (part + 1) * size].reshape(form) for part in range(3))
+    size = form[2] * form[3]
+    parts, conv = convolve(
+        linear(x, weights.qkv), weights.conv, (size, size, size), state, lengths=lengths, implementation=implementation
+    )
+    query, key, value = (part.reshape(form) for part in parts)
     raw = project(x, weights.decay, preferred_element_type=jnp.float32).reshape(form)
     decay = log_decay(raw, weights.log_a, weights.dt_bias, lower_bound=lower_bound)
     beta = jax.nn.sigmoid(linear(x, weights.beta, preferred_element_type=jnp.float32))
@@ -66,7 +67,7 @@ def kda_layer(
         implementation=implementation,
     )
     gate = project(x, weights.gate).reshape(form)
-    output = sigmoid_gated_rms_norm(output, gate, weights.norm, eps=eps)
+    output = gated_rms_norm(output, gate, weights.norm, eps=eps, activation="sigmoid", implementation=implementation)
     return linear(output.reshape(*x.shape[:2], -1), weights.output), DeltaNetState(conv, recurrent)
 
 

@@ -1,4 +1,4 @@
-"""RMSNorms: with a weight that is an offset from one (Qwen3.5), with a plain factor, and with a sigmoid gate behind it."""
+"""RMSNorms: with a weight that is an offset from one (Qwen3.5), and with a plain factor."""
 
 from __future__ import annotations
 
@@ -21,13 +21,6 @@ def rms_norm(x: jax.Array, weight: jax.Array, *, eps: float) -> jax.Array:
 def plain_rms_norm(x: jax.Array, weight: jax.Array, *, eps: float) -> jax.Array:
     """`rms_norm` with the weight as the factor itself."""
     return (_normalised(x, eps) * over_last(weight.astype(jnp.float32), x)).astype(x.dtype)
-
-
-@named("sigmoid_gated_rms_norm")
-def sigmoid_gated_rms_norm(x: jax.Array, gate: jax.Array, weight: jax.Array, *, eps: float) -> jax.Array:
-    """weight * x / sqrt(mean(x^2) + eps) * sigmoid(gate) in fp32, returned in gate's dtype (x may be a wider readout)."""
-    scaled = _normalised(x, eps) * over_last(weight.astype(jnp.float32), x)
-    return (scaled * jax.nn.sigmoid(gate.astype(jnp.float32))).astype(gate.dtype)
 
 
 def over_last(vector: jax.Array, x: jax.Array) -> jax.Array:

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from hajax.ops import causal_conv1d
+from hajax.ops._causal_conv1d import causal_conv1d_split
 
 _L2NORM_EPS = 1e-6
 
@@ -24,11 +24,25 @@ class DeltaNetState:
 
 
 def convolve(
-    projected: jax.Array, weights: jax.Array, state: DeltaNetState | None, lengths: jax.Array | None
-) -> tuple[jax.Array, jax.Array]:
-    """The short causal convolution of query, key and value [B, T, channels] after a state, with silu: (mixed, next inputs)."""
-    initial = None if state is None else state.conv
-    return causal_conv1d(projected, weights, initial_state=initial, lengths=lengths, activation="silu")
+    projected: jax.Array,
+    weights: jax.Array,
+    sizes: tuple[int, int, int],
+    state: DeltaNetState | None,
+    *,
+    lengths: jax.Array | None,
+    implementation: str | None,
+) -> tuple[tuple[jax.Array, ...], jax.Array]:
+    """The short causal convolution of query, key and value [B, T, channels] after a state, with silu: (each of them, next
+    inputs). sizes: their channels."""
+    return causal_conv1d_split(
+        projected,
+        weights,
+        sizes,
+        initial_state=None if state is None else state.conv,
+        lengths=lengths,
+        activation="silu",
+        implementation=implementation,
+    )
 
 
 def recur(

@@ -2,46 +2,45 @@
 
 #include <cmath>
 #include <cstdint>
-#include <initializer_list>
 
 namespace hajax::cpu {
-namespace {
 
-constexpr int64_t kMaxBytes = INT64_MAX / 2;
-
-Failure bad(const std::string& field, const std::string& expected, const std::string& got) {
+Failure bad_call(const std::string& field, const std::string& expected, const std::string& got) {
   return wrong(kStatus_bad_call, "call", field, expected, got);
 }
 
-// The product of sizes that are not negative, or -1 when it is past kMaxBytes.
 int64_t product(std::initializer_list<int64_t> sizes) {
+  constexpr int64_t kMost = INT64_MAX / 2;
   int64_t n = 1;
   for (int64_t size : sizes) {
     if (size == 0) return 0;
   }
   for (int64_t size : sizes) {
-    if (n > kMaxBytes / size) return -1;
+    if (n > kMost / size) return -1;
     n *= size;
   }
   return n;
 }
 
-Failure check_buffer(const char* field, const void* pointer, std::initializer_list<int64_t> sizes) {
+Failure check_buffer(const std::string& field, const void* pointer, std::initializer_list<int64_t> sizes) {
   const int64_t bytes = product(sizes);
-  if (bytes < 0) return bad(field, "a size that fits 63 bits", "more");
-  if (bytes > 0 && pointer == nullptr) return bad(field, std::to_string(bytes) + " bytes", "null");
+  if (bytes < 0) return bad_call(field, "a size that fits 63 bits", "more");
+  if (bytes > 0 && pointer == nullptr) return bad_call(field, std::to_string(bytes) + " bytes", "null");
   return {};
 }
 
+namespace {
+
 Failure check_sizes(const hj_delta_call& call) {
-  if (call.batch < 0) return bad("batch", "0 or more", std::to_string(call.batch));
-  if (call.tokens < 0 || call.tokens > INT32_MAX) return bad("tokens", "0..2147483647", std::to_string(call.tokens));
+  if (call.batch < 0) return bad_call("batch", "0 or more", std::to_string(call.batch));
+  if (call.tokens < 0 || call.tokens > INT32_MAX)
+    return bad_call("tokens", "0..2147483647", std::to_string(call.tokens));
   if (call.sequences < 1 || call.sequences > INT32_MAX) {
-    return bad("sequences", "1..2147483647", std::to_string(call.sequences));
+    return bad_call("sequences", "1..2147483647", std::to_string(call.sequences));
   }
-  if (!std::isfinite(call.scale)) return bad("scale", "a finite number", std::to_string(call.scale));
+  if (!std::isfinite(call.scale)) return bad_call("scale", "a finite number", std::to_string(call.scale));
   if (std::isnan(call.l2norm_eps) || call.l2norm_eps > 1.0f) {
-    return bad("l2norm_eps", "at most 1, or negative for none", std::to_string(call.l2norm_eps));
+    return bad_call("l2norm_eps", "at most 1, or negative for none", std::to_string(call.l2norm_eps));
   }
   return {};
 }
@@ -114,9 +113,9 @@ Failure check_bounds(const hj_delta_call& call) {
     int32_t lowest = 0;
     for (int64_t n = 0; n <= call.sequences; ++n) {
       if (bounds[n] < lowest || bounds[n] > call.tokens) {
-        return bad("lengths or cu_seqlens, as bounds[" + std::to_string(b) + "][" + std::to_string(n) + "]",
-                   std::to_string(lowest) + ".." + std::to_string(call.tokens) + " (ascending, at most tokens)",
-                   std::to_string(bounds[n]));
+        return bad_call("lengths or cu_seqlens, as bounds[" + std::to_string(b) + "][" + std::to_string(n) + "]",
+                        std::to_string(lowest) + ".." + std::to_string(call.tokens) + " (ascending, at most tokens)",
+                        std::to_string(bounds[n]));
       }
       lowest = bounds[n];
     }
@@ -127,19 +126,19 @@ Failure check_bounds(const hj_delta_call& call) {
 Failure check_scratch_buffer(const hj_cpu_plan& p, const hj_delta_call& call) {
   const int64_t needed = p.workers * p.scratch_bytes;  // cannot overflow: check_scratch
   if (call.scratch_bytes < needed) {
-    return bad("scratch_bytes", "at least " + std::to_string(needed) + " (workers times the plan's)",
-               std::to_string(call.scratch_bytes));
+    return bad_call("scratch_bytes", "at least " + std::to_string(needed) + " (workers times the plan's)",
+                    std::to_string(call.scratch_bytes));
   }
-  if (call.scratch == nullptr) return bad("scratch", std::to_string(needed) + " bytes", "null");
+  if (call.scratch == nullptr) return bad_call("scratch", std::to_string(needed) + " bytes", "null");
   if (reinterpret_cast<uintptr_t>(call.scratch) % kCacheLine != 0) {
-    return bad("scratch", "a 64-byte aligned address", std::to_string(reinterpret_cast<uintptr_t>(call.scratch)));
+    return bad_call("scratch", "a 64-byte aligned address", std::to_string(reinterpret_cast<uintptr_t>(call.scratch)));
   }
   return {};
 }
 
 Failure check_tasks(const hj_cpu_plan& p, const hj_delta_call& call) {
   const int64_t items = product({call.batch, call.sequences, p.value_heads, p.column_blocks});
-  if (items < 0) return bad("batch x sequences", "a number of tasks that fits 63 bits", "more");
+  if (items < 0) return bad_call("batch x sequences", "a number of tasks that fits 63 bits", "more");
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include "native/cpu/backward_layout.h"
 #include "native/cpu/call_check.h"
 #include "native/cpu/isa.h"
+#include "native/cpu/layer_calls.h"
 #include "native/cpu/plan_view.h"
 #include "native/cpu/run.h"
 
@@ -132,6 +133,14 @@ int64_t hajax_cpu_backward_scratch_bytes(const void* plan, int64_t plan_bytes, i
 int32_t hajax_execute_backward(const void* plan, int64_t plan_bytes, const hj_delta_backward* call,
                                const hj_parallel* parallel, int64_t* counters) {
   return hajax::cpu::guarded([&] { return hajax::cpu::execute_backward(plan, plan_bytes, call, parallel, counters); });
+}
+
+int32_t hajax_convolve(const hj_convolution* call, const hj_parallel* parallel) {
+  return hajax::cpu::guarded([&] { return hajax::cpu::convolve(call, parallel); });
+}
+
+int32_t hajax_normalise_gated(const hj_gated_norm* call, const hj_parallel* parallel) {
+  return hajax::cpu::guarded([&] { return hajax::cpu::normalise_gated(call, parallel); });
 }
 
 const char* hajax_last_error(void) { return hajax::cpu::last_error().c_str(); }

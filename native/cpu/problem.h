@@ -7,6 +7,7 @@
 
 #include "hajax/abi/hajax.h"
 #include "hajax/abi/plan.h"
+#include "native/cpu/layer.h"
 
 namespace hajax::cpu {
 
@@ -117,6 +118,9 @@ struct Kernels {
   bool matrix;  // it multiplies on matrix tiles
   void (*task)(const Problem& problem, int64_t item, float* scratch, Work* work);
   void (*backward_task)(const BackwardProblem& problem, int64_t item, float* scratch, Work* work);
+
+  void (*convolution)(const hj_convolution& call, const ConvolutionTile& tile);
+  void (*gated_norm)(const hj_gated_norm& call, int64_t begin, int64_t end);  // rows
 };
 
 #if defined(HAJAX_BUILD_X86)

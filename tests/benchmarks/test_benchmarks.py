@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 PROGRAMS = Path(__file__).parents[2] / "benchmarks"
-BLOCKED = ("torch", "onnxruntime", "transformers")
+BLOCKED = ("torch", "onnxruntime", "transformers", "gguf", "llama_cpp")
 CORE_ROW = {
     "peer", "mechanism", "dtype", "T", "Hk", "Hv", "D", "threads", "ms_median", "ms_min", "runs", "max_abs_err",
 }  # fmt: skip
 PREFILL_ROW = {
     "engine", "dtype", "tokens", "layers", "threads", "ms_median", "ms_min", "runs", "tokens_per_second", "delta_rule_share",
-    "delta_layers_share", "logits_max_abs", "logits_max_abs_diff", "same_next_token",
+    "delta_layers_share", "delta_nongemm_share", "logits_max_abs", "logits_max_abs_diff", "same_next_token",
 }  # fmt: skip
 MACHINE = {"cpu", "isa_flags", "cores", "python", "versions", "date", "threads", "other_load_median"}
 
@@ -92,9 +92,22 @@ def test_model_prefill_json(run):
         assert set(row) == PREFILL_ROW
         assert row["layers"] == 4
         assert row["logits_max_abs_diff"] is None  # nobody to compare with
-        assert row["delta_rule_share"] is not None
+        assert row["delta_rule_share"] is not None and row["delta_nongemm_share"] is not None
     assert "transformers" in {absent["peer"] for absent in found["missing"]}
     assert all("kept out by the test" in absent["reason"] for absent in found["missing"])
+
+
+@pytest.mark.native
+def test_layer_pieces_json(run):
+    found = report(run("layer_pieces.py", "--json", "--tokens", "1,40", "--runs", "2", "--threads", "1"))
+    assert set(found) == {"machine", "rows", "missing"}
+    assert [(row["piece"], row["tokens"], row["dtype"]) for row in found["rows"]] == [
+        (piece, tokens, dtype)
+        for tokens in (1, 40)
+        for dtype in ("float32", "bfloat16")
+        for piece in ("convolution", "gated norm")
+    ]
+    assert all(row["speedup"] > 0 and row["kernel_cpu_ms"] > 0 and row["xla_wall_ms"] > 0 for row in found["rows"])
 
 
 @pytest.mark.native

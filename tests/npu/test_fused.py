@@ -50,16 +50,24 @@ def cases(kind):
         ("l2norm", _norms._l2norm, (x(2, 3, 16),), EPS),
         ("rms_norm", norms.rms_norm, (x(2, 3, 16), wide(16)), EPS),
         ("plain_rms_norm", norms.plain_rms_norm, (x(2, 3, 16), wide(16)), EPS),
-        ("gated_rms_norm", _norms._gated_rms_norm, (wide(2, 3, 16), x(2, 3, 16), wide(16)), EPS),
-        ("sigmoid_gated_rms_norm", norms.sigmoid_gated_rms_norm, (wide(2, 3, 16), x(2, 3, 16), wide(16)), EPS),
-        ("causal_conv1d", _causal_conv1d._whole_rows, (x(2, 5, 8), x(2, 3, 8), x(8, 4)), {"activation": "silu"}),
-        ("causal_conv1d", _causal_conv1d._whole_rows, (x(2, 1, 8), x(2, 3, 8), x(8, 4)), {"activation": None}),
-        ("causal_conv1d_padded", _causal_conv1d._padded_rows, (
-            x(2, 5, 8), x(2, 3, 8), x(8, 4), whole(2, 5),
-        ), {"activation": "silu"}),
-        ("causal_conv1d_padded", _causal_conv1d._padded_rows, (
-            x(2, 5, 8), x(2, 3, 8), x(8, 4), whole(4, 1),
-        ), {"activation": None}),
+        *(
+            ("gated_rms_norm", _norms._gated_rms_norm, (wide(2, 3, 16), x(2, 3, 16), wide(16)), {
+                **EPS, "activation": activation, "implementation": None,
+            })
+            for activation in ("silu", "sigmoid")
+        ),
+        *(
+            ("causal_conv1d", _causal_conv1d._whole_rows, (x(2, tokens, 8), x(2, 3, 8), x(8, 4)), {
+                "activation": activation, "sizes": sizes, "implementation": None,
+            })
+            for tokens, activation, sizes in ((5, "silu", (2, 2, 4)), (1, None, (8,)))
+        ),
+        *(
+            ("causal_conv1d_padded", _causal_conv1d._padded_rows, (x(2, 5, 8), x(2, 3, 8), x(8, 4), lengths), {
+                "activation": activation, "sizes": sizes, "implementation": None,
+            })
+            for lengths, activation, sizes in ((whole(2, 5), "silu", (2, 2, 4)), (whole(4, 1), None, (8,)))
+        ),
         ("rotate", rotary._rotate, (x(2, 3, 2, 16), *angles), {}),
         ("rotate", rotary._rotate, (x(2, 3, 2, 8), *angles), {}),
         ("rotate_interleaved", rotary._rotate_interleaved, (x(2, 3, 2, 8), *angles), {}),

@@ -1,8 +1,7 @@
 // AMX beside AVX-512: whole chunks on matrix tiles, single tokens and all that is elementwise as avx512.cpp has it.
-#include "native/cpu/kernels/x86_conversions.h"
-
 #include "native/cpu/kernels/table.h"
 #include "native/cpu/kernels/tiles_amx.h"
+#include "native/cpu/kernels/x86_conversions.h"
 
 namespace hajax::cpu {
 namespace {

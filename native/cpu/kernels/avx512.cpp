@@ -1,7 +1,6 @@
 // AVX-512: 32 registers of 16 floats, 16 of them accumulators.
-#include "native/cpu/kernels/x86_conversions.h"
-
 #include "native/cpu/kernels/table.h"
+#include "native/cpu/kernels/x86_conversions.h"
 
 namespace hajax::cpu {
 namespace {
