@@ -81,12 +81,15 @@ def measure(problem: _tune.Problem, turns: int) -> list[dict[str, Any]]:
 def fit(rows: list[dict[str, Any]], isa: str) -> dict[str, float]:
     """The cost model's constants, least squares of relative errors, none below 0; `unit_ps` is a multiply-accumulate's time.
 
-    The model is linear in its constants, so each one's share of a row is the model with that one alone at 1.
+    With matrix tiles, of the choices that use them. The model is linear in its constants, so each one's share of a row is the model with that one alone at 1.
     """
     names = [field.name for field in dataclasses.fields(cost.KernelCosts) if field.name not in ("row_tile", "parallel_units")]
     names.remove("token_state")
-    none = dataclasses.replace(cost.KERNELS[cost.DEFAULT], **dict.fromkeys((*names, "token_state"), 0.0))
+    on_tiles = backends.cpu_target().matrix_tiles and any(row["bf16_dot"] for row in rows)
+    kernel = cost.KERNELS["matrix" if on_tiles else cost.DEFAULT]
+    none = dataclasses.replace(kernel, **dict.fromkeys((*names, "token_state"), 0.0))
     kept = [row for row in rows if row["threads"] == 1 and row["token_steps"] == 0 and row["T"] >= 64]
+    kept = [row for row in kept if row["bf16_dot"] or not on_tiles]
     table, times = [], []
     for row in kept:
         target = dataclasses.replace(backends.cpu_target(), threads=1)

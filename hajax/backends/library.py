@@ -1,7 +1,7 @@
 """libhajax_cpu through cffi: opening it, the handshake over the shared headers, its errors, a direct call with numpy arrays.
 
 HAJAX_LIBRARY names another library file, HAJAX_CPU_ISA forces an instruction set, HAJAX_CPU_THREADS the number of threads,
-HAJAX_CPU_BF16_DOT the use of the CPU's bf16 dot product.
+HAJAX_CPU_BF16_DOT the use of the CPU's products of bf16.
 """
 
 import functools
@@ -18,7 +18,7 @@ from hajax import abi
 from hajax.backends._arrays import check_arrays, check_number
 from hajax.plans.verify import MOST_WORKERS
 from hajax.plans.wire_programs import check_bytes
-from hajax.targets import CpuTarget
+from hajax.targets import ON_TILES, CpuTarget
 
 LIBRARY = "libhajax_cpu.so"
 ALIGNMENT = 64
@@ -109,7 +109,7 @@ def cpu_target() -> CpuTarget:
     return CpuTarget(
         isa=isa,
         panel=int(library.lib.hajax_cpu_panel(abi.table("isas")[isa])),
-        bf16_dot=_bf16_dot(isa == "avx512" and bool(library.lib.hajax_cpu_bf16_dot()), isa),
+        bf16_dot=_bf16_dot(isa in ON_TILES or (isa == "avx512" and bool(library.lib.hajax_cpu_bf16_dot())), isa),
         threads=int(text) if text else usable_cpus(),
         l1_bytes=_cache_bytes(1, 32 << 10),
         l2_bytes=_cache_bytes(2, 512 << 10),
@@ -117,10 +117,10 @@ def cpu_target() -> CpuTarget:
 
 
 def _bf16_dot(there: bool, isa: str) -> bool:
-    """Whether to use the bf16 dot product: as HAJAX_CPU_BF16_DOT=0|1 says, else where it is there and pays."""
+    """Whether to use the CPU's products of bf16: as HAJAX_CPU_BF16_DOT=0|1 says, else where they are there and pay."""
     named = os.environ.get("HAJAX_CPU_BF16_DOT")
     if named is None:
-        return there and _bf16_dot_pays()
+        return there and (isa in ON_TILES or _bf16_dot_pays())
     if named not in ("0", "1"):
         raise ValueError(f"HAJAX_CPU_BF16_DOT: expected 0 or 1, got {named!r}")
     if named == "1" and not there:

@@ -1,5 +1,6 @@
-"""Whether K K^T and Q K^T go through the CPU's bf16 dot product: only there are both operands exact in bf16."""
+"""Whether products go through the CPU's bf16 unit: on matrix tiles all of them, in parts, else K K^T and Q K^T, exact in bf16."""
 
+from hajax import cost
 from hajax.passes.draft import Draft
 from hajax.plans import Note
 from hajax.targets import CpuTarget
@@ -7,9 +8,11 @@ from hajax.targets import CpuTarget
 
 def choose_bf16_dot(draft: Draft, target: CpuTarget) -> Draft:
     """Yes where the inputs are bf16 and the CPU has it, unless they are decayed channel by channel before they meet."""
-    by_channel = draft.mechanism.decay == "per_channel"
-    use = target.bf16_dot and draft.shape.input_dtype == "bfloat16" and not by_channel
-    reason = "exact inputs at twice the fp32 rate" if use else "the inputs are not bf16 or the CPU lacks it"
-    if by_channel:
+    use = cost.takes_bf16_dot(draft.mechanism, draft.shape, target)
+    if use:
+        reason = "state and weights in parts, on matrix tiles" if target.matrix_tiles else "exact inputs at twice the fp32 rate"
+    elif draft.mechanism.decay == "per_channel":
         reason = "decayed rows are not bf16"
+    else:
+        reason = "the inputs are not bf16, the CPU lacks it or it does not pay"
     return draft.chosen(Note("bf16_dot", "bf16 dot" if use else "fp32", "", reason), bf16_dot=use)

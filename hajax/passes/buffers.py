@@ -28,7 +28,7 @@ def size_scratch(draft: Draft, target: CpuTarget) -> Draft:
     """
     shape = draft.shape
     assert draft.chunk is not None and draft.group is not None and draft.column_blocks is not None
-    tiled = target.matrix_tiles
+    tiled = target.matrix_tiles and bool(draft.bf16_dot)
     rows = (_up(draft.chunk, _TILES) if tiled else draft.chunk) + _ROW_SLACK
     state_rows = _up(shape.key_dim, _TILES) if tiled else shape.key_dim
     pitch = _up(rows, max(target.panel, _LINE_FLOATS))
@@ -38,7 +38,7 @@ def size_scratch(draft: Draft, target: CpuTarget) -> Draft:
     staged = [_TILES * target.panel, 2 * _TILES * target.panel] if tiled else [rows * columns] * 2
     update = max((_up(draft.chunk, _TILES) if tiled else rows) * target.panel, _TOKEN_VECTORS * shape.value_dim)
     parts = [rows * shape.key_dim] * 2 + [shape.key_dim * pitch]
-    parts += [shape.key_dim // 2 * pitch] if draft.bf16_dot else []
+    parts += [shape.key_dim // 2 * pitch] if draft.bf16_dot and not tiled else []
     parts += [rows * pitch] * 4 + [pitch] * 8 + [update] + staged + [states, state_rows]
     if draft.mechanism.decay == "per_channel":
         parts += [rows * shape.key_dim] * 3 + [draft.chunk // _BLOCK * 2 * shape.key_dim, _BLOCK * shape.key_dim]

@@ -13,7 +13,7 @@ def choose_token_steps(draft: Draft, target: CpuTarget) -> Draft:
     """The longest sequence for which single tokens are modelled to be no slower."""
     assert draft.chunk is not None
     steps = 0
-    while steps < draft.chunk and cost.cpu_tokens_cost(draft.shape, target, steps + 1) <= cost.cpu_chunked_cost(
+    while steps < draft.chunk and cost.cpu_tokens_cost(draft.mechanism, draft.shape, target, steps + 1) <= cost.cpu_chunked_cost(
         draft.mechanism, draft.shape, target, draft.chunk, steps + 1
     ):
         steps += 1

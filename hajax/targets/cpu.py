@@ -2,7 +2,7 @@
 
 import dataclasses
 
-_ON_TILES = ("tiles", "amx")
+ON_TILES = ("tiles", "amx")  # instruction sets of isas.def
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class CpuTarget:
 
     @property
     def matrix_tiles(self) -> bool:
-        """Whether its kernel multiplies on matrix tiles, in parts of bf16."""
-        return self.isa in _ON_TILES
+        """Whether its products of bf16 are those of matrix tiles, which take the whole kernel."""
+        return self.isa in ON_TILES
 
     @property
     def fingerprint(self) -> str:

@@ -45,7 +45,7 @@ Layout layout_of(const hj_cpu_plan& plan, bool matrix) {
   at.query = take(rows * dim);
   at.key_t = take(dim * at.pitch);
   const int64_t pair_floats = at.input_parts * at.matrix_rows * at.matrix_dim / 2;  // 0 without matrix tiles
-  at.key_pairs = take(plan.bf16_dot != 0 ? dim / 2 * at.pitch : pair_floats);
+  at.key_pairs = take(plan.bf16_dot != 0 && !matrix ? dim / 2 * at.pitch : pair_floats);
   at.kk = take(rows * at.pitch);
   at.qk = take(rows * at.pitch);
   at.lower = take(rows * at.pitch);

@@ -1,4 +1,4 @@
-// How a worker's scratch is cut up for a plan, whose ISA has matrix tiles or not.
+// How a worker's scratch is cut up for a plan that runs on matrix tiles or not.
 #ifndef HAJAX_NATIVE_CPU_LAYOUT_H_
 #define HAJAX_NATIVE_CPU_LAYOUT_H_
 

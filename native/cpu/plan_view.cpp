@@ -94,10 +94,11 @@ Failure check_tiling(const hj_cpu_plan& p, const Kernels& kernels) {
   return {};
 }
 
-Failure check_bf16_dot(const hj_cpu_plan& p, GramFunction* gram) {
+Failure check_bf16_dot(const hj_cpu_plan& p, const Kernels& kernels, GramFunction* gram) {
   *gram = nullptr;
   if (p.bf16_dot == 0) return {};
   if (p.bf16_dot != 1) return bad("bf16_dot", "0 or 1", p.bf16_dot);
+  if (kernels.matrix) return {};  // anything in parts of bf16
   if (p.input_dtype != kDtype_bfloat16) return bad("bf16_dot", "0 unless input_dtype is bfloat16", p.bf16_dot);
   if (p.header.decay == kDecay_per_channel) return bad("bf16_dot", "0 with a decay per channel", p.bf16_dot);
   if (p.isa != kIsa_avx512) return bad("bf16_dot", std::string("0 with ISA ") + isa_name(p.isa), p.bf16_dot);
@@ -137,8 +138,8 @@ Failure read_plan(const void* bytes, int64_t count, PlanView* view) {
   }
   view->kernels = built_kernels(p.isa);
   if (Failure f = check_tiling(p, *view->kernels); f.failed()) return f;
-  if (Failure f = check_bf16_dot(p, &view->gram); f.failed()) return f;
-  view->layout = layout_of(p, view->kernels->matrix);
+  if (Failure f = check_bf16_dot(p, *view->kernels, &view->gram); f.failed()) return f;
+  view->layout = layout_of(p, view->kernels->matrix && p.bf16_dot != 0);
   view->needed_scratch_bytes = view->layout.floats * static_cast<int64_t>(sizeof(float));
   return {};
 }

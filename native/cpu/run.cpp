@@ -62,7 +62,7 @@ void fill_counters(const Problem& p, int64_t* counters) {
     counters[kCounter_macs] += work.macs;
   }
   // Token by token the dot product is never taken.
-  counters[kCounter_bf16_dot] = p.gram != nullptr && counters[kCounter_chunks] > 0 ? 1 : 0;
+  counters[kCounter_bf16_dot] = p.plan.bf16_dot != 0 && counters[kCounter_chunks] > 0 ? 1 : 0;
 }
 
 template <class P>

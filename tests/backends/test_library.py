@@ -174,6 +174,9 @@ def test_the_bf16_dot_product_is_as_the_environment_says(monkeypatch):
     for value in ("0", "1"):
         monkeypatch.setenv(variable, value)
         assert library_module._bf16_dot(True, "avx512") is (value == "1")
+    monkeypatch.delenv(variable)
+    monkeypatch.setenv("HAJAX_CPU_ISA", "tiles")  # which are made of nothing else
+    assert backends.cpu_target().bf16_dot is True
 
 
 def test_inputs_are_left_as_they_were():

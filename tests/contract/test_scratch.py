@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from dataclasses import replace
 
 import pytest
 from planning import schedule, shape_of
@@ -10,6 +11,9 @@ from hajax import backends, planner, schedules
 from hajax.mechanisms import MECHANISMS
 from hajax.passes import Draft, size_backward_scratch, size_scratch
 from hajax.plans import to_bytes
+from hajax.targets import ON_TILES
+
+DTYPES = ("float32", "bfloat16", "float16")
 
 
 def library_scratch(plan):
@@ -28,12 +32,26 @@ def test_planned_scratch_equals_the_librarys(isa, monkeypatch):
     count = 0
     for tokens, dims, heads, dtype in itertools.product(
         (1, 16, 100, 2048), ((8, 8), (40, 24), (64, 72), (128, 128), (256, 256), (8, 256), (256, 8)), ((1, 1), (2, 4), (2, 6)),
-        ("float32", "bfloat16", "float16"),
+        DTYPES,
     ):  # fmt: skip
         plan = schedule(shape_of(tokens, heads, dims, dtype), target)
         assert plan.launch.scratch_bytes == library_scratch(plan), plan.shape
         count += 1
     assert count == 252
+
+
+@pytest.mark.parametrize("decay", ["none", "scalar", "per_channel"])
+@pytest.mark.parametrize("isa", [isa for isa in backends.available_isas() if isa in ON_TILES])
+def test_matrix_tiles_have_the_librarys_scratch(isa, decay, monkeypatch):
+    """Also for inputs that the planner would not put on them."""
+    target = target_of(isa, monkeypatch)
+    for dtype, dims, chunk in itertools.product(DTYPES, ((8, 8), (40, 72), (128, 128), (256, 200)), (16, 32, 64, 128)):
+        base = schedule(shape_of(100, (1, 4), dims, dtype), target)
+        draft = Draft(replace(base.mechanism, decay=decay), base.shape, chunk=chunk, group=2, column_blocks=1, bf16_dot=True)
+        draft = size_scratch(draft, target)
+        launch = replace(base.launch, chunk=chunk, group=2, column_blocks=1, bf16_dot=True)
+        plan = replace(base, mechanism=draft.mechanism, launch=launch)
+        assert draft.scratch_bytes == library_scratch(plan), (dtype, dims, chunk)
 
 
 @pytest.mark.parametrize("isa", backends.available_isas())

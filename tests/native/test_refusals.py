@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kernel_driver import ISAS, Case, execute, ffi, inputs_of, isas, last_error, library, plan_of
+from kernel_driver import IN_FLOATS, ISAS, Case, execute, ffi, inputs_of, isas, last_error, library, plan_of
 
 from hajax import abi
 
@@ -15,7 +15,7 @@ CORRUPT = {  # what no valid plan holds; for a CPU plan of 2 key heads, 4 value 
     "decay": (3, *HUGE),
     "delta": (2, *HUGE),
     "strengths": (0, 3, *HUGE),
-    "isa": (4, 7, *HUGE),
+    "isa": (6, 7, *HUGE),
     "input_dtype": (3, *HUGE),
     "output_dtype": (3, *HUGE),
     "key_heads": (0, 3, 8, *HUGE),
@@ -40,7 +40,7 @@ def test_every_field_of_a_plan_has_corrupt_values():
 
 @pytest.mark.parametrize("field", CORRUPT)
 def test_a_corrupt_plan_is_refused_by_the_name_of_the_field(field):
-    case = Case(isa=ISAS[-1], hk=2, r=2, dv=24, chunk=32)
+    case = Case(isa=IN_FLOATS[-1], hk=2, r=2, dv=24, chunk=32)
     inputs = inputs_of(case)
     for value in CORRUPT[field]:
         plan = plan_of(case)
@@ -119,7 +119,7 @@ def test_two_strengths_need_the_correction_and_a_decay_per_channel_refuses_the_b
     plan.header.strengths = 2
     assert execute(case, inputs_of(case), plan=plan)[0] == abi.table("statuses").bad_plan
     assert last_error() == "plan: strengths: expected 1 without delta, got 2"
-    case = Case(isa=ISAS[-1], channels=True, dtype="bfloat16")
+    case = Case(isa=IN_FLOATS[-1], channels=True, dtype="bfloat16")
     plan = plan_of(case)
     plan.bf16_dot = 1
     assert execute(case, inputs_of(case), plan=plan)[0] == abi.table("statuses").bad_plan

@@ -226,3 +226,5 @@ def execute(case, inputs, plan=None, scale=None, parallel=None, **overrides):
 
 
 ISAS = [isa.name for isa in isas()]
+IN_FLOATS = [isa for isa in ISAS if isa not in ("tiles", "amx")]
+ON_TILES = [isa for isa in ISAS if isa in ("tiles", "amx")]  # where bf16_dot puts the whole kernel on matrix tiles

@@ -169,9 +169,8 @@ HJ_INLINE void run_head(const Problem& p, const Span& s, const Columns& c, bool 
   store_rows<I>(p, s, c, scratch + at.outputs, at.value_pitch);
 }
 
-template <class I>
+template <class I, bool kTiles>
 HJ_INLINE void run_chunks(const Problem& p, const Task& t, float* scratch, Work* work) {
-  constexpr bool kTiles = I::Tiles::kThere;
   const int64_t dim = p.plan.key_dim;
   const int64_t rows = p.layout.state_rows;
   const int64_t panels = (t.columns + I::kPanel - 1) / I::kPanel;
@@ -229,7 +228,14 @@ void run_task(const Problem& p, int64_t item, float* scratch, Work* work) {
   } else if (tokens <= p.plan.token_steps) {
     run_tokens<I>(p, t, scratch, work);
   } else {
-    run_chunks<I>(p, t, scratch, work);
+    if constexpr (I::Tiles::kThere) {
+      if (p.layout.matrix_rows > 0) {
+        run_chunks<I, true>(p, t, scratch, work);
+        ++work->tasks;
+        return;
+      }
+    }
+    run_chunks<I, false>(p, t, scratch, work);
   }
   ++work->tasks;
 }
