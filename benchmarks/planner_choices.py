@@ -81,7 +81,8 @@ def measure(problem: _tune.Problem, turns: int) -> list[dict[str, Any]]:
 def fit(rows: list[dict[str, Any]], isa: str) -> dict[str, float]:
     """The cost model's constants, least squares of relative errors, none below 0; `unit_ps` is a multiply-accumulate's time.
 
-    With matrix tiles, of the choices that use them. The model is linear in its constants, so each one's share of a row is the model with that one alone at 1.
+    With matrix tiles, of the choices that use them. The model is linear in its constants, so each one's share of a row is the
+    model with that one alone at 1.
     """
     names = [field.name for field in dataclasses.fields(cost.KernelCosts) if field.name not in ("row_tile", "parallel_units")]
     names.remove("token_state")

@@ -38,7 +38,7 @@ typedef struct {
   int32_t column_blocks; /* tasks that share a head's value columns, each taking whole panels */
   int32_t token_steps;   /* sequences of at most so many tokens run token by token */
   int32_t workers;       /* threads that may take tasks, the caller included */
-  int32_t bf16_dot;      /* 1: through the CPU's bf16 products: on matrix tiles everything, else K.K^T, Q.K^T of bf16 inputs */
+  int32_t bf16_dot;      /* 1: by the CPU's products of bf16: everything on matrix tiles, else K.K^T and Q.K^T */
   int64_t scratch_bytes; /* for one worker, a multiple of 64 */
 } hj_cpu_plan;
 

@@ -49,7 +49,7 @@ def size_scratch(draft: Draft, target: CpuTarget) -> Draft:
 
 
 def _operands(draft: Draft, target: CpuTarget) -> list[int]:
-    """What matrix tiles multiply, in floats of two bf16 each: pairs of keys, rows, transposed keys, weights, state and updates."""
+    """What matrix tiles multiply, in floats of two bf16 each: keys, queries, weights, state, updates."""
     assert draft.chunk is not None
     shape, rows, dim = draft.shape, _up(draft.chunk, _TILES), _up(draft.shape.key_dim, _TILES)
     exact = _PARTS if draft.mechanism.decay == "per_channel" else _EXACT_PARTS[shape.input_dtype]

@@ -35,7 +35,7 @@ HJ_INLINE Right pairs_operand(const Problem& p, float* scratch) {
 
 // Columns past the dim were zeroed when the task began.
 template <class I, int N>
-HJ_INLINE void split_rows(const Left& to, int64_t first, int64_t rows, int64_t dim, const float* from) {
+HJ_INLINE void split_matrix(const Left& to, int64_t first, int64_t rows, int64_t dim, const float* from) {
   for (int64_t r = first; r < first + rows; ++r) {
     over_columns<I::W>(dim, [&](auto width, int64_t d) HJ_INLINE_LAMBDA {
       constexpr int V = decltype(width)::value;
@@ -76,7 +76,11 @@ HJ_INLINE void split_inputs(const Problem& p, const Span& s, const void* base, f
         } else {
           rest += x * x;
         }
-        split_row<V, N>(x, row + d, to.stride);
+        if constexpr (N == 1) {  // bf16 as it is
+          __builtin_memcpy(row + d, static_cast<const uint16_t*>(base) + offset + d, V * sizeof(uint16_t));
+        } else {
+          split_row<V, N>(x, row + d, to.stride);
+        }
       });
       store<kNarrowest>(squares[r], rest + low_half(sum) + high_half(sum));
     }
@@ -96,7 +100,6 @@ HJ_INLINE void split_inputs(const Problem& p, const Span& s, const void* base, f
 template <class I>
 HJ_INLINE void transpose_parts(const Problem& p, int64_t rows, float* scratch) {
   using U = typename VecOf<I::W>::U;
-  using Hm = typename VecOf<I::W>::Hm;
   constexpr int B = kNarrowest;
   const Left key = rows_operand(p, scratch, p.layout.key_parts);
   const Right pairs = pairs_operand(p, scratch);
@@ -112,10 +115,11 @@ HJ_INLINE void transpose_parts(const Problem& p, int64_t rows, float* scratch) {
     }
     uint16_t* even = key_t.at + i * key_t.stride;
     for (int64_t d = 0; d < key_pitch; ++d, even += 2 * key_t.pitch) {
-      for (int64_t r = 0; r < rows; r += I::W) {
-        const U both = (U)load<I::W>(to + d * pairs.pitch + r);
-        *reinterpret_cast<Hm*>(even + r) = narrow<I::W>(both & ~kHighHalf);
-        *reinterpret_cast<Hm*>(even + key_t.pitch + r) = narrow<I::W>(both >> kBf16Shift);
+      for (int64_t r = 0; r < rows; r += 2 * I::W) {
+        const U first = (U)load<I::W>(to + d * pairs.pitch + r),
+                second = (U)load<I::W>(to + d * pairs.pitch + r + I::W);
+        store_halves<I::W, false>(even + r, first, second);
+        store_halves<I::W, true>(even + key_t.pitch + r, first, second);
       }
     }
   }
@@ -177,8 +181,8 @@ HJ_INLINE void split_decayed(const Problem& p, int64_t rows, int64_t padded, flo
   const Left key = rows_operand(p, scratch, at.key_parts);
   const Left query = rows_operand(p, scratch, at.query_parts);
   const Left key_t = key_t_operand(p, scratch);
-  split_rows<I, kStateParts>(key, 0, rows, dim, scratch + at.key_in);
-  split_rows<I, kStateParts>(query, 0, rows, dim, scratch + at.query_in);
+  split_matrix<I, kStateParts>(key, 0, rows, dim, scratch + at.key_in);
+  split_matrix<I, kStateParts>(query, 0, rows, dim, scratch + at.query_in);
   zero_rows(key, rows, padded);
   zero_rows(query, rows, padded);
   const int64_t blocks = round_up(rows, kBlock);  // what is past the last token, up to a block, is zero
@@ -199,18 +203,15 @@ HJ_INLINE void split_decayed(const Problem& p, int64_t rows, int64_t padded, flo
 template <class I, int N, bool Negate>
 HJ_INLINE void split_triangle(const Problem& p, const float* from, int64_t rows, int64_t padded, const Left& to) {
   constexpr int W = I::W;
-  using Hm = typename VecOf<W>::Hm;
+  static_assert(kPairRows % (2 * W) == 0);
   for (int64_t r = 0; r < padded; ++r) {
     const int64_t end = r / kPairRows * kPairRows + kPairRows;
     const int64_t inside = r < rows ? round_up(r + 1, W) : 0;
-    uint16_t* row = to.at + r * to.pitch;
-    for (int64_t c = 0; c < inside; c += W) {
-      const F<W> x = load<W>(from + r * p.layout.pitch + c);
-      split_row<W, N>(Negate ? -x : x, row + c, to.stride);
-    }
-    for (int64_t c = inside; c < end; c += W) {
-      HJ_UNROLL
-      for (int i = 0; i < N; ++i) *reinterpret_cast<Hm*>(row + i * to.stride + c) = typename VecOf<W>::Hm{};
+    for (int64_t c = 0; c < end; c += 2 * W) {
+      const float* at = from + r * p.layout.pitch + c;
+      const F<W> x = c < inside ? load<W>(at) : F<W>{};
+      const F<W> y = c + W < inside ? load<W>(at + W) : F<W>{};
+      split_rows<W, N>(Negate ? -x : x, Negate ? -y : y, to.at + r * to.pitch + c, to.stride);
     }
   }
 }

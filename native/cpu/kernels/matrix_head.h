@@ -15,6 +15,7 @@ namespace {
 // A value head's block of columns.
 struct Head {
   Columns columns;
+  bool first;  // of its task
   int64_t panels;
   int64_t padded;  // rows, to whole tiles
   float* states;   // [panels, dim, panel]
@@ -243,6 +244,7 @@ HJ_INLINE void run_matrix_head(const Problem& p, const Span& s, const Head& h, f
   const int64_t floats = at.matrix_dim * I::kPanel;
   int64_t products = 0;
   for (int64_t i = 0; i <= h.panels; ++i) {
+    prefetch_next(p, s, h.columns, h.first, i, h.panels + 1);
     float* before = i > 0 ? h.states + (i - 1) * floats : nullptr;
     const float* now = i < h.panels ? h.states + i * floats : nullptr;
     products += update_state<I>(p, h.padded, decayed, before, now, state, scratch);

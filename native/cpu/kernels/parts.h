@@ -32,6 +32,20 @@ HJ_INLINE void split_row(F<W> x, uint16_t* to, int64_t stride) {
   }
 }
 
+// Of two vectors that follow one another.
+template <int W, int Parts>
+HJ_INLINE void split_rows(F<W> x, F<W> y, uint16_t* to, int64_t stride) {
+  using U = typename VecOf<W>::U;
+  HJ_UNROLL
+  for (int i = 0; i < Parts; ++i) {
+    store_halves<W, true>(to + i * stride, (U)x, (U)y);
+    if (i + 1 < Parts) {
+      x = rest_of<W>(x);
+      y = rest_of<W>(y);
+    }
+  }
+}
+
 // Parts of W pairs, `first` above `second`.
 template <int W, int Parts>
 HJ_INLINE void split_pairs(F<W> first, F<W> second, uint32_t* to, int64_t stride) {

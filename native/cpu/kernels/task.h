@@ -178,7 +178,7 @@ HJ_INLINE void run_chunks(const Problem& p, const Task& t, float* scratch, Work*
   float* states = scratch + p.layout.states;
   const auto head_of = [&](int64_t h, int64_t padded) HJ_INLINE_LAMBDA {
     const Columns columns = {t.first_value_head + h, t.first_column, t.columns};
-    return Head{columns, panels, padded, states + h * head_floats};
+    return Head{columns, h == 0, panels, padded, states + h * head_floats};
   };
   if constexpr (kTiles) {
     I::Tiles::configure();
@@ -200,7 +200,6 @@ HJ_INLINE void run_chunks(const Problem& p, const Task& t, float* scratch, Work*
     for (int64_t h = 0; h < p.plan.group; ++h) {
       const Head head = head_of(h, padded);
       if constexpr (kTiles) {
-        prefetch_next(p, s, head.columns, h == 0, 0, 1);
         prepare_head<I>(p, s, head.columns.value_head, scratch, work);
         prepare_matrix_head<I>(p, s.rows, padded, scratch);
         run_matrix_head<I>(p, s, head, scratch, work);

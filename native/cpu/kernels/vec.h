@@ -55,6 +55,15 @@ HJ_INLINE typename VecOf<W>::H narrow(typename VecOf<W>::U x) {
   return __builtin_convertvector(x, typename VecOf<W>::H);
 }
 
+// The high or the low halves of the lanes of a, then of b, to memory.
+template <int W, bool High>
+HJ_INLINE void store_halves(uint16_t* to, typename VecOf<W>::U a, typename VecOf<W>::U b) {
+  using Hm = typename VecOf<W>::Hm;
+  constexpr int kShift = High ? 16 : 0;
+  *reinterpret_cast<Hm*>(to) = narrow<W>(a >> kShift);
+  *reinterpret_cast<Hm*>(to + W) = narrow<W>(b >> kShift);
+}
+
 // 0, 1, 2, ... W - 1
 template <int W>
 HJ_INLINE typename VecOf<W>::I iota() {

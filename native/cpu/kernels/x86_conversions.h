@@ -43,6 +43,22 @@ template <>
 HJ_INLINE VecOf<16>::H narrow<16>(VecOf<16>::U x) {
   return (VecOf<16>::H)_mm512_maskz_cvtepi32_epi16(kAllLanes, (__m512i)x);
 }
+
+template <bool High>
+HJ_INLINE void store_halves_avx512(uint16_t* to, VecOf<16>::U a, VecOf<16>::U b) {
+  // Words of a are numbered 0 to 31, those of b from 32 on.
+  constexpr int kFirst = High ? 0x00030001 : 0x00020000, kStep = 0x00040004;
+  const VecOf<16>::I words = iota<16>() * kStep + kFirst;
+  _mm512_storeu_si512(to, _mm512_permutex2var_epi16((__m512i)a, (__m512i)words, (__m512i)b));
+}
+template <>
+HJ_INLINE void store_halves<16, true>(uint16_t* to, VecOf<16>::U a, VecOf<16>::U b) {
+  store_halves_avx512<true>(to, a, b);
+}
+template <>
+HJ_INLINE void store_halves<16, false>(uint16_t* to, VecOf<16>::U a, VecOf<16>::U b) {
+  store_halves_avx512<false>(to, a, b);
+}
 #endif
 
 #if defined(__AVX512BF16__)
