@@ -17,10 +17,11 @@ struct NoTiles {
   static constexpr bool kThere = false;
 };
 
-// A left operand: parts of rows of bf16. `pitch` and `stride` count elements.
+// A left operand: parts of rows of bf16, in blocks of two tiles above one another. Blocks lie in the order in which
+// products read them, as the prefetchers of the caches follow nothing else. `pitch` and `stride` count elements.
 struct Left {
   uint16_t* at;
-  int64_t pitch;
+  int64_t pitch;   // depth: elements of a row
   int64_t stride;  // from part to part
   int64_t parts;
 };
@@ -33,8 +34,16 @@ struct Right {
   int64_t parts;
 };
 
-HJ_INLINE Left from_row(const Left& a, int64_t row) { return {a.at + row * a.pitch, a.pitch, a.stride, a.parts}; }
-HJ_INLINE Left from_depth(const Left& a, int64_t depth) { return {a.at + depth, a.pitch, a.stride, a.parts}; }
+// Element (row, depth) of the first part; those of a row that share a block follow it.
+HJ_INLINE uint16_t* element(const Left& a, int64_t row, int64_t depth) {
+  const int64_t block = row / kPairRows * a.pitch + depth / kTileDepth * kTileDepth;
+  return a.at + block * kPairRows + row % kPairRows * kTileDepth + depth % kTileDepth;
+}
+// Without the rows, or the depth, before: whole tiles.
+HJ_INLINE Left from_row(const Left& a, int64_t row) { return {element(a, row, 0), a.pitch, a.stride, a.parts}; }
+HJ_INLINE Left from_depth(const Left& a, int64_t depth) {
+  return {a.at + depth * kPairRows, a.pitch, a.stride, a.parts};
+}
 HJ_INLINE Right from_depth(const Right& b, int64_t depth) {
   return {b.at + depth / 2 * b.pitch, b.pitch, b.stride, b.parts};
 }
@@ -78,15 +87,15 @@ HJ_INLINE void store_sums(float* to, int64_t pitch) {
 // products of tiles.
 template <class M, int Rows>
 HJ_INLINE int64_t add_product(const Left& a, const Right& b, int64_t depth, int64_t precision) {
-  const int64_t a_bytes = a.pitch * static_cast<int64_t>(sizeof(uint16_t));
+  constexpr int64_t a_bytes = kTileDepth * static_cast<int64_t>(sizeof(uint16_t));
   const int64_t b_bytes = b.pitch * static_cast<int64_t>(sizeof(uint32_t));
   const int64_t left_parts = a.parts < precision ? a.parts : precision;
   int64_t count = 0;
   for (int64_t k = 0; k < depth; k += kTileDepth) {
     for (int64_t i = 0; i < left_parts; ++i) {
-      const uint16_t* left = a.at + i * a.stride + k;
+      const uint16_t* left = a.at + i * a.stride + k * kPairRows;
       M::template load<4>(left, a_bytes);
-      if constexpr (Rows == 2) M::template load<5>(left + kTileRows * a.pitch, a_bytes);
+      if constexpr (Rows == 2) M::template load<5>(left + kTileRows * kTileDepth, a_bytes);
       const int64_t end = b.parts < precision - i ? b.parts : precision - i;
       for (int64_t j = 0; j < end; ++j) {
         const uint32_t* right = b.at + j * b.stride + k / 2 * b.pitch;

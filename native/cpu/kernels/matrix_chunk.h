@@ -39,17 +39,19 @@ HJ_INLINE void split_matrix(const Left& to, int64_t first, int64_t rows, int64_t
   for (int64_t r = first; r < first + rows; ++r) {
     over_columns<I::W>(dim, [&](auto width, int64_t d) HJ_INLINE_LAMBDA {
       constexpr int V = decltype(width)::value;
-      uint16_t* at = to.at + r * to.pitch + d;
-      split_row<V, N>(load<V>(from + (r - first) * dim + d), at, to.stride);
+      split_row<V, N>(load<V>(from + (r - first) * dim + d), element(to, r, d), to.stride);
     });
   }
 }
 
-// Rows [first, end) of every part become zero.
+// Rows [first, end) of every part become zero, all of one block.
 HJ_INLINE void zero_rows(const Left& to, int64_t first, int64_t end) {
+  if (first == end) return;
   for (int64_t i = 0; i < to.parts; ++i) {
-    __builtin_memset(to.at + i * to.stride + first * to.pitch, 0,
-                     static_cast<uint64_t>((end - first) * to.pitch) * sizeof(uint16_t));
+    for (int64_t d = 0; d < to.pitch; d += kTileDepth) {
+      __builtin_memset(element(to, first, d) + i * to.stride, 0,
+                       static_cast<uint64_t>((end - first) * kTileDepth) * sizeof(uint16_t));
+    }
   }
 }
 
@@ -65,7 +67,6 @@ HJ_INLINE void split_inputs(const Problem& p, const Span& s, const void* base, f
     float squares[kNarrowest][kNarrowest] = {}, columns[kNarrowest][kNarrowest];
     for (int64_t r = 0; r < inside; ++r) {
       const int64_t offset = key_offset(p, s, first + r);
-      uint16_t* row = to.at + (first + r) * to.pitch;
       F<I::W> sum{};
       F<kNarrowest> rest{};
       over_columns<I::W>(dim, [&](auto width, int64_t d) HJ_INLINE_LAMBDA {
@@ -77,9 +78,10 @@ HJ_INLINE void split_inputs(const Problem& p, const Span& s, const void* base, f
           rest += x * x;
         }
         if constexpr (N == 1) {  // bf16 as it is
-          __builtin_memcpy(row + d, static_cast<const uint16_t*>(base) + offset + d, V * sizeof(uint16_t));
+          __builtin_memcpy(element(to, first + r, d), static_cast<const uint16_t*>(base) + offset + d,
+                           V * sizeof(uint16_t));
         } else {
-          split_row<V, N>(x, row + d, to.stride);
+          split_row<V, N>(x, element(to, first + r, d), to.stride);
         }
       });
       store<kNarrowest>(squares[r], rest + low_half(sum) + high_half(sum));
@@ -104,22 +106,21 @@ HJ_INLINE void transpose_parts(const Problem& p, int64_t rows, float* scratch) {
   const Left key = rows_operand(p, scratch, p.layout.key_parts);
   const Right pairs = pairs_operand(p, scratch);
   const Left key_t = key_t_operand(p, scratch);
-  const int64_t key_pitch = key.pitch / 2;
   for (int64_t i = 0; i < key.parts; ++i) {
-    const float* from = reinterpret_cast<const float*>(key.at + i * key.stride);
+    const int64_t channels = key.pitch / 2;  // pairs of them
     float* to = reinterpret_cast<float*>(pairs.at + i * pairs.stride);
     for (int64_t r = 0; r < rows; r += B) {
-      for (int64_t d = 0; d < key_pitch; d += B) {
-        transpose_block<B>(from + r * key_pitch + d, key_pitch, to + d * pairs.pitch + r, pairs.pitch);
+      for (int64_t d = 0; d < channels; d += B) {
+        const float* from = reinterpret_cast<const float*>(element(key, r, 2 * d) + i * key.stride);
+        transpose_block<B>(from, kTileDepth / 2, to + d * pairs.pitch + r, pairs.pitch);
       }
     }
-    uint16_t* even = key_t.at + i * key_t.stride;
-    for (int64_t d = 0; d < key_pitch; ++d, even += 2 * key_t.pitch) {
+    for (int64_t d = 0; d < channels; ++d) {
       for (int64_t r = 0; r < rows; r += 2 * I::W) {
-        const U first = (U)load<I::W>(to + d * pairs.pitch + r),
-                second = (U)load<I::W>(to + d * pairs.pitch + r + I::W);
-        store_halves<I::W, false>(even + r, first, second);
-        store_halves<I::W, true>(even + key_t.pitch + r, first, second);
+        const float* both = to + d * pairs.pitch + r;
+        const U first = (U)load<I::W>(both), second = (U)load<I::W>(both + I::W);
+        store_halves<I::W, false>(element(key_t, 2 * d, r) + i * key_t.stride, first, second);
+        store_halves<I::W, true>(element(key_t, 2 * d + 1, r) + i * key_t.stride, first, second);
       }
     }
   }
@@ -187,14 +188,14 @@ HJ_INLINE void split_decayed(const Problem& p, int64_t rows, int64_t padded, flo
   zero_rows(query, rows, padded);
   const int64_t blocks = round_up(rows, kBlock);  // what is past the last token, up to a block, is zero
   for (int64_t d = 0; d < dim; ++d) {
-    uint16_t* to = key_t.at + d * key_t.pitch;
     const float* from = scratch + at.key_t + d * at.pitch;
     over_columns<I::W>(blocks, [&](auto width, int64_t c) HJ_INLINE_LAMBDA {
       constexpr int V = decltype(width)::value;
-      split_row<V, kStateParts>(load<V>(from + c), to + c, key_t.stride);
+      split_row<V, kStateParts>(load<V>(from + c), element(key_t, d, c), key_t.stride);
     });
-    for (int64_t i = 0; i < kStateParts; ++i) {
-      __builtin_memset(to + i * key_t.stride + blocks, 0, static_cast<uint64_t>(padded - blocks) * sizeof(uint16_t));
+    for (int64_t i = 0; i < kStateParts && blocks < padded; ++i) {
+      __builtin_memset(element(key_t, d, blocks) + i * key_t.stride, 0,
+                       static_cast<uint64_t>(padded - blocks) * sizeof(uint16_t));
     }
   }
 }
@@ -211,7 +212,7 @@ HJ_INLINE void split_triangle(const Problem& p, const float* from, int64_t rows,
       const float* at = from + r * p.layout.pitch + c;
       const F<W> x = c < inside ? load<W>(at) : F<W>{};
       const F<W> y = c + W < inside ? load<W>(at + W) : F<W>{};
-      split_rows<W, N>(Negate ? -x : x, Negate ? -y : y, to.at + r * to.pitch + c, to.stride);
+      split_rows<W, N>(Negate ? -x : x, Negate ? -y : y, element(to, r, c), to.stride);
     }
   }
 }
