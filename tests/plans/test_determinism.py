@@ -90,7 +90,7 @@ def test_explain_says_what_each_pass_chose():
     ({"target": "tpu"}, "target: expected 'cpu', one of .* or a target, got 'tpu'"),
     ({"target": None}, "target: expected 'cpu', one of .* or a target, got None"),
     ({"schedule": []}, r"schedule: expected a name or None, got \[\]"),
-    ({"schedule": "fla"}, r"schedule: expected one of \['auto', 'cpu_fused'\], got 'fla'"),
+    ({"schedule": "fla"}, r"schedule: expected one of \['auto', 'cpu_backward', 'cpu_fused'\], got 'fla'"),
     ({"key_dim": 12}, "key_dim: expected a multiple of 8 up to 256, got 12"),
     ({"value_dim": 264}, "value_dim: expected a multiple of 8 up to 256, got 264"),
 ])  # fmt: skip
