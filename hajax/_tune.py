@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes  # noqa: F401 (numpy learns bfloat16 from it)
 import numpy as np
 
-from hajax import planner, schedules
+from hajax import passes, planner, schedules
 from hajax.backends import cpu
 from hajax.mechanisms import Mechanism
 from hajax.plans import Fused, Note, Plan, Shape
@@ -56,8 +56,7 @@ def _of_target(problem: Problem, target: CpuTarget) -> Iterator[Choice]:
     shape = problem.shape
     assert shape.tokens is not None, "tuning is of a length"
     panels = -(-shape.value_dim // target.panel)
-    shared = shape.value_heads // shape.key_heads
-    groups = [group for group in range(1, shared + 1) if shared % group == 0]
+    groups = passes.groups_to_try(shape, target)
     blocks = range(1, min(problem.target.threads, panels) + 1)
     workers = sorted({1, problem.target.threads})
     dots = [False]

@@ -97,12 +97,12 @@ def cpu_chunked_cost(
     """One task of `group` value heads over a sequence of `tokens`, chunk by chunk. costs: the target's kernel's when None."""
     costs = costs_of(mechanism, shape, target) if costs is None else costs
     columns = _padded(shape.value_dim if columns is None else columns, target.panel)
+    key_heads = math.ceil(group * shape.key_heads / shape.value_heads)
     full, rest = divmod(tokens, chunk)
     total = 0.0
     for count, size in ((full, chunk), (1 if rest else 0, _padded(rest, costs.row_tile))):
-        total += count * (
-            _chunk_shared(costs, mechanism, shape, size) + group * _chunk_own(costs, mechanism, shape, size, columns)
-        )
+        shared, own = _chunk_shared(costs, mechanism, shape, size), _chunk_own(costs, mechanism, shape, size, columns)
+        total += count * (key_heads * shared + group * own)
     return total + 2 * costs.repack * group * shape.key_dim * columns
 
 

@@ -34,7 +34,7 @@ typedef struct {
   int32_t value_dim;     /* likewise */
   int32_t chunk;         /* tokens a chunk: 16, 32, 64 or 128 */
   int32_t panel;         /* state columns that are updated together; fixed by the ISA's register file */
-  int32_t group;         /* value heads of one key head that a task carries; divides value_heads / key_heads */
+  int32_t group;         /* value heads of a task: a divisor of value_heads / key_heads, or all of some key heads */
   int32_t column_blocks; /* tasks that share a head's value columns, each taking whole panels */
   int32_t token_steps;   /* sequences of at most so many tokens run token by token */
   int32_t workers;       /* threads that may take tasks, the caller included */

@@ -5,7 +5,7 @@ from hajax.passes.bf16_dot import choose_bf16_dot
 from hajax.passes.buffers import size_scratch
 from hajax.passes.chunking import choose_chunk
 from hajax.passes.draft import Draft, finish
-from hajax.passes.mapping import map_heads
+from hajax.passes.mapping import groups_to_try, map_heads
 from hajax.passes.token_steps import choose_token_steps
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "choose_chunk",
     "choose_token_steps",
     "finish",
+    "groups_to_try",
     "map_backward_heads",
     "map_heads",
     "size_backward_scratch",

@@ -35,9 +35,15 @@ def verify(plan: Plan, target: NpuTarget | None = None) -> Plan:
     return plan
 
 
+def groups_of(shape: Shape) -> tuple[int, ...]:
+    """Value heads that a task may carry: some of one key head's, or all of some key heads'."""
+    shared = shape.value_heads // shape.key_heads
+    some = [group for group in range(1, shared + 1) if shared % group == 0]
+    return (*some, *(shared * heads for heads in range(2, shape.key_heads + 1) if shape.key_heads % heads == 0))
+
+
 def _verify_fused(shape: Shape, launch: Fused) -> None:
     panels = -(-shape.value_dim // max(launch.panel, 1))
-    shared = shape.value_heads // shape.key_heads
     isas = abi.names("isas")
     rules: list[tuple[str, bool, str, object]] = [
         *(
@@ -47,7 +53,7 @@ def _verify_fused(shape: Shape, launch: Fused) -> None:
         ("launch.isa", launch.isa in isas, f"one of {isas}", launch.isa),
         ("launch.chunk", launch.chunk in CHUNKS, f"one of {CHUNKS}", launch.chunk),
         ("launch.panel", launch.panel in (4, 8, 16, 32, 64), "a panel width", launch.panel),
-        ("launch.group", launch.group >= 1 and shared % launch.group == 0, f"a divisor of {shared}", launch.group),
+        ("launch.group", launch.group in groups_of(shape), f"one of {groups_of(shape)}", launch.group),
         ("launch.column_blocks", 1 <= launch.column_blocks <= panels, f"from 1 to {panels}", launch.column_blocks),
         ("launch.token_steps", 0 <= launch.token_steps <= MOST_SIZE, f"from 0 to {MOST_SIZE}", launch.token_steps),
         ("launch.workers", 1 <= launch.workers <= MOST_WORKERS, f"from 1 to {MOST_WORKERS}", launch.workers),

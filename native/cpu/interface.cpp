@@ -59,6 +59,10 @@ Failure read_backward_plan(const void* bytes, int64_t count, int64_t tokens, Pla
   const auto bad = [](const char* field, const char* expected, int64_t got) {
     return wrong(kStatus_bad_plan, "plan", field, expected, std::to_string(got));
   };
+  const int32_t per_key = view->plan.value_heads / view->plan.key_heads;
+  if (view->plan.group > per_key) {
+    return bad("group", "value heads of one key head for a gradient", view->plan.group);
+  }
   if (view->plan.column_blocks != 1) return bad("column_blocks", "1 for a gradient", view->plan.column_blocks);
   if (view->plan.bf16_dot != 0) return bad("bf16_dot", "0 for a gradient", view->plan.bf16_dot);
   if (tokens < 0 || tokens > INT32_MAX) {

@@ -82,8 +82,10 @@ Failure check_tiling(const hj_cpu_plan& p, const Kernels& kernels) {
     return bad("panel", std::to_string(kernels.panel) + " (of ISA " + isa_name(p.isa) + ")", p.panel);
   }
   const int32_t per_key = p.value_heads / p.key_heads;
-  if (!between(p.group, 1, per_key) || per_key % p.group != 0) {
-    return bad("group", "a divisor of " + std::to_string(per_key) + " value heads a key head", p.group);
+  const bool whole = p.group > per_key && p.group % per_key == 0 && p.value_heads % p.group == 0;
+  if (!whole && (!between(p.group, 1, per_key) || per_key % p.group != 0)) {
+    const std::string shared = std::to_string(per_key);
+    return bad("group", "a divisor of " + shared + " value heads a key head, or all of some of the key heads", p.group);
   }
   const int32_t panels = (p.value_dim + p.panel - 1) / p.panel;
   if (!between(p.column_blocks, 1, panels)) {

@@ -101,7 +101,7 @@ struct Problem {
   hj_cpu_plan plan;
   Layout layout;
   GramFunction gram;  // null: fp32
-  int64_t subgroups;  // groups of value heads under one key head
+  int64_t subgroups;  // groups of value heads under one key head; 0 where a group has several key heads
   int64_t panels;     // of a whole head
   int64_t items;
   int32_t decay;  // decays.def

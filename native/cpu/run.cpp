@@ -42,7 +42,7 @@ Problem problem_of(const PlanView& view, const hj_delta_call& call) {
   p.gram = view.gram;
   p.subgroups = view.plan.value_heads / view.plan.key_heads / view.plan.group;
   p.panels = (view.plan.value_dim + view.plan.panel - 1) / view.plan.panel;
-  p.items = call.batch * call.sequences * view.plan.key_heads * p.subgroups * view.plan.column_blocks;
+  p.items = call.batch * call.sequences * (view.plan.value_heads / view.plan.group) * view.plan.column_blocks;
   p.decay = view.plan.header.decay;
   p.delta = view.plan.header.delta != 0;
   p.two_strengths = view.plan.header.strengths == 2;

@@ -36,9 +36,9 @@ def check(case):
     largest = np.abs(expected).max(initial=1e-30)
     assert np.abs(got - expected).max(initial=0) <= (3e-5 + rounding) * largest
     assert counters["isa"] == abi.table("isas")[case.isa], "another ISA ran"
-    assert counters["tasks"] == case.batch * inputs["state_in"].shape[1] * case.hk * (case.r // case.group) * case.blocks
+    assert counters["tasks"] == case.batch * inputs["state_in"].shape[1] * case.hk * case.r // case.group * case.blocks
     lengths = np.diff(inputs["bounds"], axis=1)
-    share = case.hk * (case.r // case.group) * case.blocks
+    share = case.hk * case.r // case.group * case.blocks
     assert counters["token_steps"] == lengths[lengths <= case.steps].sum() * share
     assert counters["chunks"] == (-(-lengths[lengths > case.steps] // case.chunk)).sum() * share
     return inputs, output, state, counters
@@ -57,6 +57,13 @@ CASES = [
         for group in {1, r}
         for dv in (24, 64)
         for steps in (0, 99)
+    ],
+    *[
+        Case(hk=4, r=r, group=heads * r, steps=steps, t=70, dk=16, g=g, channels=channels, blocks=blocks, dv=72)
+        for r in (1, 2)
+        for heads in (2, 4)
+        for steps in (0, 99)
+        for g, channels, blocks in (("mixed", False, 1), ("mixed", True, 1), ("none", False, 2))
     ],
     *[Case(dv=dv, blocks=blocks, steps=steps, r=2) for dv, blocks in ((64, 2), (72, 2), (128, 3), (128, 4)) for steps in (0, 99)],
     *[

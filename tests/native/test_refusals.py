@@ -24,7 +24,7 @@ CORRUPT = {  # what no valid plan holds; for a CPU plan of 2 key heads, 4 value 
     "value_dim": (0, 4, 12, 264, *HUGE),
     "chunk": (0, 1, 24, 256, *HUGE),
     "panel": (0, 1, 7, 64, *HUGE),
-    "group": (0, 3, 4, *HUGE),
+    "group": (0, 3, 6, 8, *HUGE),
     "column_blocks": (0, 7, *HUGE),
     "token_steps": (-1, -(2**31)),
     "workers": (0, -1, 4097, *HUGE),

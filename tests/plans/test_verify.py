@@ -27,7 +27,7 @@ BROKEN = {
     "launch.isa": ("avx1024", ""),
     "launch.chunk": (0, 8, 24, 256, -16),
     "launch.panel": (0, 3, 128, -4),
-    "launch.group": (0, 3, 4, -1),
+    "launch.group": (0, 3, 64, -1),
     "launch.column_blocks": (0, 3, -1),
     "launch.token_steps": (-1, 2**31),
     "launch.workers": (0, -1, 4097),

@@ -15,7 +15,7 @@ namespace {
 // A value head's block of columns.
 struct Head {
   Columns columns;
-  bool first;  // of its task
+  bool first;  // of its key head
   int64_t panels;
   int64_t padded;  // rows, to whole tiles
   float* states;   // [panels, dim, panel]

@@ -1,5 +1,5 @@
-// A task: one sequence, one key head, `group` of its value heads, one block of their columns, from the first token to
-// the last.
+// A task: one sequence, `group` value heads of one key head or all of those of some, one block of their columns, from
+// the first token to the last.
 #ifndef HAJAX_NATIVE_CPU_KERNELS_TASK_H_
 #define HAJAX_NATIVE_CPU_KERNELS_TASK_H_
 
@@ -15,7 +15,7 @@ namespace {
 struct Task {
   int64_t batch;
   int64_t sequence;
-  int64_t key_head;
+  int64_t key_head;  // of the first value head
   int64_t first_value_head;
   int64_t first_column;
   int64_t columns;
@@ -23,18 +23,21 @@ struct Task {
   int64_t end;
 };
 
+HJ_INLINE int64_t key_head_of(const Problem& p, int64_t value_head) {
+  return value_head / (p.plan.value_heads / p.plan.key_heads);
+}
+
 template <class I>
 HJ_INLINE Task task_of(const Problem& p, int64_t item) {
   Task t;
   const int64_t block = item % p.plan.column_blocks;
   item /= p.plan.column_blocks;
-  const int64_t subgroup = item % p.subgroups;
-  item /= p.subgroups;
-  t.key_head = item % p.plan.key_heads;
-  item /= p.plan.key_heads;
+  const int64_t groups = p.plan.value_heads / p.plan.group;
+  t.first_value_head = item % groups * p.plan.group;
+  t.key_head = key_head_of(p, t.first_value_head);
+  item /= groups;
   t.sequence = item % p.call.sequences;
   t.batch = item / p.call.sequences;
-  t.first_value_head = (t.key_head * p.subgroups + subgroup) * p.plan.group;
   t.first_column = block * p.panels / p.plan.column_blocks * I::kPanel;
   const int64_t last = (block + 1) * p.panels / p.plan.column_blocks * I::kPanel;
   t.columns = (last < p.plan.value_dim ? last : p.plan.value_dim) - t.first_column;
@@ -102,14 +105,22 @@ HJ_INLINE void copy_state(const Problem& p, const Task& t) {
   }
 }
 
+// Whether the task's value head is the first of its key head, which the span then takes.
+HJ_INLINE bool starts_key_head(const Problem& p, const Task& t, int64_t head, Span* s) {
+  const int64_t key_head = key_head_of(p, t.first_value_head + head);
+  if (head > 0 && key_head == s->key_head) return false;
+  s->key_head = key_head;
+  return true;
+}
+
 template <class I>
 HJ_INLINE void run_tokens(const Problem& p, const Task& t, float* scratch, Work* work) {
   for (int64_t first = t.begin; first < t.end; first += p.plan.chunk) {
     const int64_t left = t.end - first;
-    const Span s = {t.batch, first, left < p.plan.chunk ? left : p.plan.chunk, t.key_head};
-    load_rows<I>(p, s, scratch);
+    Span s = {t.batch, first, left < p.plan.chunk ? left : p.plan.chunk, t.key_head};
     for (int64_t h = 0; h < p.plan.group; ++h) {
       const int64_t at = state_offset(p, t, h);
+      if (starts_key_head(p, t, h, &s)) load_rows<I>(p, s, scratch);
       for (int64_t r = 0; r < s.rows; ++r) {
         const float* state_in = first == t.begin && r == 0 ? p.call.state_in : p.call.state_out;
         const TokenRows rows = prepare_token<I>(p, s, r, t.first_value_head + h, scratch);
@@ -176,9 +187,9 @@ HJ_INLINE void run_chunks(const Problem& p, const Task& t, float* scratch, Work*
   const int64_t panels = (t.columns + I::kPanel - 1) / I::kPanel;
   const int64_t head_floats = panels * rows * I::kPanel;
   float* states = scratch + p.layout.states;
-  const auto head_of = [&](int64_t h, int64_t padded) HJ_INLINE_LAMBDA {
+  const auto head_of = [&](int64_t h, int64_t padded, bool starts) HJ_INLINE_LAMBDA {
     const Columns columns = {t.first_value_head + h, t.first_column, t.columns};
-    return Head{columns, h == 0, panels, padded, states + h * head_floats};
+    return Head{columns, starts, panels, padded, states + h * head_floats};
   };
   if constexpr (kTiles) {
     I::Tiles::configure();
@@ -190,21 +201,22 @@ HJ_INLINE void run_chunks(const Problem& p, const Task& t, float* scratch, Work*
   }
   for (int64_t first = t.begin; first < t.end; first += p.plan.chunk) {
     const int64_t left = t.end - first;
-    const Span s = {t.batch, first, left < p.plan.chunk ? left : p.plan.chunk, t.key_head};
+    Span s = {t.batch, first, left < p.plan.chunk ? left : p.plan.chunk, t.key_head};
     const int64_t padded = round_up(s.rows, kMatrixStep);
-    if constexpr (kTiles) {
-      prepare_matrix_chunk<I>(p, s, padded, scratch, work);
-    } else {
-      prepare_chunk<I>(p, s, scratch, work);
-    }
     for (int64_t h = 0; h < p.plan.group; ++h) {
-      const Head head = head_of(h, padded);
+      const bool starts = starts_key_head(p, t, h, &s);
+      const Head head = head_of(h, padded, starts);
+      if constexpr (kTiles) {
+        if (starts) prepare_matrix_chunk<I>(p, s, padded, scratch, work);
+      } else {
+        if (starts) prepare_chunk<I>(p, s, scratch, work);
+      }
       if constexpr (kTiles) {
         prepare_head<I>(p, s, head.columns.value_head, scratch, work);
         prepare_matrix_head<I>(p, s.rows, padded, scratch);
         run_matrix_head<I>(p, s, head, scratch, work);
       } else {
-        run_head<I>(p, s, head.columns, h == 0, head.states, scratch, work);
+        run_head<I>(p, s, head.columns, starts, head.states, scratch, work);
       }
     }
     ++work->chunks;
