@@ -10,12 +10,30 @@ import numpy as np
 from _problem import EPS, arrays_of
 
 import hajax
+from hajax import conformance
 
 _NAMES = ("query", "key", "value", "log_decay", "beta")
 
 
-def _operator(implementation: str) -> Callable[..., Any]:
-    return hajax.jit(lambda *xs: hajax.gated_delta_rule(*xs, l2norm_eps=EPS), implementation=implementation)
+GEMM = 1024  # rows and columns
+
+
+def _operator(implementation: str) -> Callable[[dict[str, Any]], Callable[[], Any]]:
+    """The operator of the problem's case."""
+
+    def build(problem: dict[str, Any]) -> Callable[[], Any]:
+        operator = conformance.operator(conformance.parse(problem["case"]))
+        function = hajax.jit(lambda *xs: operator(*xs, l2norm_eps=EPS), implementation=implementation)
+        return _peer(function)(problem)
+
+    return build
+
+
+def _gemm(problem: dict[str, Any]) -> Callable[[], Any]:
+    """A square fp32 product of XLA's: what this machine makes of floats with as many threads."""
+    square = jnp.full((GEMM, GEMM), 0.5, jnp.float32)
+    product = jax.jit(jnp.dot)
+    return lambda: [jax.block_until_ready(product(square, square))]
 
 
 def _peer(function: Callable[..., Any]) -> Callable[[dict[str, Any]], Callable[[], Any]]:
@@ -27,11 +45,12 @@ def _peer(function: Callable[..., Any]) -> Callable[[dict[str, Any]], Callable[[
 
 
 PEERS = {
-    "hajax": _peer(_operator("cpu")),
-    "hajax_xla": _peer(_operator("xla")),
+    "hajax": _operator("cpu"),
+    "hajax_xla": _operator("xla"),
     "jnp_scan_solve": _peer(jax.jit(variants.scan_solve)),
     "jnp_product_inverse": _peer(jax.jit(variants.product_inverse)),
     "jnp_token_scan": _peer(jax.jit(variants.token_scan)),
+    "gemm": _gemm,
 }
 
 

@@ -12,7 +12,10 @@ KEY_HEADS, DIM = 16, 128
 DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 
 
-def case_of(tokens: int, value_heads: int, dtype: str) -> conformance.Case:
+MECHANISMS = {"gated_delta_rule": "gdn", "kda": "kda"}  # by conformance's names of operators
+
+
+def case_of(tokens: int, value_heads: int, dtype: str, mechanism: str = "gated_delta_rule") -> conformance.Case:
     return conformance.Case(
         tokens,
         key_heads=KEY_HEADS,
@@ -22,6 +25,7 @@ def case_of(tokens: int, value_heads: int, dtype: str) -> conformance.Case:
         dtype=DTYPES[dtype],
         state=False,
         l2norm=True,
+        op=MECHANISMS[mechanism],
     )
 
 
@@ -41,6 +45,11 @@ def some_heads(arrays: dict[str, np.ndarray], heads: list[int]) -> dict[str, np.
 def expected(case: str, heads: list[int]) -> np.ndarray:
     """The fp64 recurrence's output for some of the value heads."""
     return conformance.recurrence(some_heads(arrays_of(case), heads), l2norm_eps=EPS)[0]
+
+
+def useful_flops(tokens: int, value_heads: int) -> float:
+    """Floating-point operations of the recurrence: decay, k S, rank-one update and q S, 7 D^2 a token and head."""
+    return 7.0 * DIM * DIM * tokens * value_heads
 
 
 def largest_error(got: np.ndarray, wanted: np.ndarray) -> float:

@@ -1,7 +1,9 @@
 """The gated delta rule on this CPU: hajax beside other people's code and beside plain jnp, interleaved in one run.
 
     python benchmarks/cpu_core.py [--json] [--quick] [--threads N] [--peers a,b] [--cases 512x16,2048x32] [--runs N]
+                                  [--mechanism kda]
 
+--mechanism kda is Kimi delta attention, a decay for each key channel; of the peers, hajax, hajax_xla and onnxruntime have it.
 A case is TxHv: B=1, Hk=16, D=128, random inputs, zero initial state, final state produced. Peers:
 
 * `hajax`, `hajax_xla`: `hajax.gated_delta_rule` by the native kernel and by its jnp reference; fp32 and bf16
@@ -18,6 +20,9 @@ intra_op_num_threads). A sample is the mean of as many calls as fill 0.12 s afte
 turns, and those during which other processes used over 6 % of the machine are taken again, up to twice as many in all; peers
 that need seconds a call get fewer. `machine` says how busy others were during the samples that count.
 
+gflop_s counts 7 D^2 a token and head, which is what the recurrence needs, whatever a peer does. Of hajax in fp32, gemm_share is
+that over what an fp32 product of XLA's (1024 x 1024 x 1024, the same threads, sampled in turn with the peers) reaches.
+
 max_abs_err: against the fp64 recurrence, all heads up to T=512; beyond, the first and the last head, and every head of a peer
 against hajax's output. A peer that is not there, breaks, or is wrong gets no row; `missing` says why.
 """
@@ -33,7 +38,7 @@ import _harness
 import _machine
 import numpy as np
 from _harness import Entry, PeerError, Worker
-from _problem import DIM, KEY_HEADS, arrays_of, case_of, expected, largest_error
+from _problem import DIM, KEY_HEADS, MECHANISMS, arrays_of, case_of, expected, largest_error, useful_flops
 
 ENGINES = {
     "hajax": "_jax_peers",
@@ -46,6 +51,8 @@ ENGINES = {
     "transformers": "_torch_peers",
 }
 ONLY = {"onnxruntime": ("fp32",), "vllm_cpu": ("bf16",), "jnp_product_inverse": ("fp32",), "jnp_token_scan": ("fp32",)}
+PER_CHANNEL = ("hajax", "hajax_xla", "onnxruntime")
+GEMM_FLOPS = 2.0 * 1024**3
 CASES = ((512, 16), (512, 32), (2048, 16), (2048, 32), (4096, 16), (4096, 32))
 ALL_HEADS_UP_TO = 512
 WRONG = {"fp32": 1e-4, "bf16": 3e-2}  # outputs are about 0.1, values about 1
@@ -60,10 +67,11 @@ class Row:
     case: tuple[int, int]
     entry: Entry
     error: float
+    gemm: Entry | None = None  # sampled in turn with it
 
 
 def measure(
-    cases: list[tuple[int, int]], peers: list[str], threads: int, runs: int
+    cases: list[tuple[int, int]], peers: list[str], threads: int, runs: int, mechanism: str = "gated_delta_rule"
 ) -> tuple[list[dict[str, Any]], list[dict[str, str]], list[Entry]]:
     """Rows, what is missing, and the samples behind the rows."""
     workers = {engine: Worker(engine, threads) for engine in dict.fromkeys(ENGINES[peer] for peer in peers)}
@@ -72,7 +80,7 @@ def measure(
     try:
         with tempfile.TemporaryDirectory(prefix="hajax-bench-") as folder:
             for case in cases:
-                rows += _case(case, [p for p in peers if p not in missing], workers, Path(folder), runs, missing)
+                rows += _case(case, [p for p in peers if p not in missing], workers, Path(folder), runs, missing, mechanism)
                 for worker in workers.values():
                     worker.drop()
     finally:
@@ -83,17 +91,33 @@ def measure(
         sizes = {"T": row.case[0], "Hk": KEY_HEADS, "Hv": row.case[1], "D": DIM, "threads": threads}
         times = _harness.summary(row.entry, runs)
         error = {"max_abs_err": float(f"{row.error:.3g}")}
-        table.append({"peer": row.peer, "mechanism": "gated_delta_rule", "dtype": row.dtype, **sizes, **times, **error})
+        rates = _rates(row, times["ms_median"], runs)
+        table.append({"peer": row.peer, "mechanism": mechanism, "dtype": row.dtype, **sizes, **times, **rates, **error})
     return table, [{"peer": peer, "reason": reason} for peer, reason in missing.items()], [row.entry for row in rows]
 
 
+def _rates(row: Row, milliseconds: float, runs: int) -> dict[str, float]:
+    rate = useful_flops(*row.case) / milliseconds / 1e6
+    rates = {"gflop_s": round(rate, 1)}
+    if row.gemm is not None:
+        peak = GEMM_FLOPS / _harness.summary(row.gemm, runs)["ms_median"] / 1e6
+        rates |= {"gemm_gflop_s": round(peak, 1), "gemm_share": round(rate / peak, 3)}
+    return rates
+
+
 def _case(
-    case: tuple[int, int], peers: list[str], workers: dict[str, Worker], folder: Path, runs: int, missing: dict[str, str]
+    case: tuple[int, int],
+    peers: list[str],
+    workers: dict[str, Worker],
+    folder: Path,
+    runs: int,
+    missing: dict[str, str],
+    mechanism: str,
 ) -> list[Row]:
     tokens, value_heads = case
     rows: list[Row] = []
     for dtype in ("fp32", "bf16"):
-        text = str(case_of(tokens, value_heads, dtype))
+        text = str(case_of(tokens, value_heads, dtype, mechanism))
         heads = list(range(value_heads)) if tokens <= ALL_HEADS_UP_TO else [0, value_heads - 1]
         wanted = expected(text, heads)
         verified: np.ndarray | None = None
@@ -121,8 +145,14 @@ def _case(
             rows.append(Row(peer, dtype, case, Entry(worker, slot, ready["seconds"]), error))
     arrays_of.cache_clear()
     entries = [row.entry for row in rows]
+    for row in rows:
+        if (row.peer, row.dtype) == ("hajax", "fp32"):
+            worker, slot = row.entry.worker, len(entries)
+            ready = worker.ask("prepare", slot=slot, peer="gemm", problem={}, output=str(folder / "output.npy"))
+            row.gemm = Entry(worker, slot, ready["seconds"])
+            entries.append(row.gemm)
     for entry, failure in _harness.interleave(entries, runs):
-        row = rows[entries.index(entry)]
+        row = next(row for row in rows if entry in (row.entry, row.gemm))
         missing[row.peer] = f"{failure} (at T={tokens} Hv={value_heads} {row.dtype})"
     return [row for row in rows if row.entry.samples]
 
@@ -136,7 +166,7 @@ def show(report: dict[str, Any]) -> None:
     at = {(row["dtype"], row["peer"], row["T"], row["Hv"]): row for row in report["rows"]}
     for dtype in ("fp32", "bf16"):
         cases = list(dict.fromkeys((row["T"], row["Hv"]) for row in report["rows"] if row["dtype"] == dtype))
-        table = Table(title=f"gated delta rule, {dtype}: median ms (times hajax's)")
+        table = Table(title=f"{report['rows'][0]['mechanism']}, {dtype}: median ms (times hajax's)")
         table.add_column("peer", no_wrap=True)
         table.add_column("largest error", justify="right")
         for tokens, heads in cases:
@@ -161,11 +191,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="one small case, three runs")
     parser.add_argument("--threads", type=int, default=_machine.usable_cpus())
     parser.add_argument("--peers", type=_peers, default=list(ENGINES), help="comma-separated; all by default")
+    parser.add_argument("--mechanism", choices=list(MECHANISMS), default="gated_delta_rule")
     parser.add_argument("--cases", type=_cases, help="comma-separated TxHv; the six of the docstring by default")
     parser.add_argument("--runs", type=int, help="samples of each peer at each case (9)")
     given = parser.parse_args()
     given.cases = given.cases or ([(512, 16)] if given.quick else list(CASES))
     given.runs = given.runs or (3 if given.quick else 9)
+    if given.mechanism == "kda":
+        given.peers = [peer for peer in given.peers if peer in PER_CHANNEL]
     _harness.check_threads(parser, given.threads)
     return given
 
@@ -191,7 +224,7 @@ def main() -> None:
     given = _arguments()
     _harness.end_cleanly_when_told()
     os.environ["HAJAX_CACHE"] = "0"  # plans of this code, not of an older one on disk
-    rows, missing, entries = measure(given.cases, given.peers, given.threads, given.runs)
+    rows, missing, entries = measure(given.cases, given.peers, given.threads, given.runs, given.mechanism)
     report = {"machine": _harness.machine(entries, given.runs, given.threads), "rows": rows, "missing": missing}
     _harness.publish(report, given.json, show)
 

@@ -61,7 +61,8 @@ def test_cpu_core_json(run):
         (peer, dtype) for peer in ("hajax", "hajax_xla", "jnp_scan_solve") for dtype in ("fp32", "bf16")
     }
     for row in found["rows"]:
-        assert set(row) == CORE_ROW
+        shares = {"gemm_gflop_s", "gemm_share"} if (row["peer"], row["dtype"]) == ("hajax", "fp32") else set()
+        assert set(row) == CORE_ROW | {"gflop_s"} | shares
         assert (row["T"], row["Hk"], row["Hv"], row["D"], row["threads"], row["runs"]) == (70, 16, 16, 128, 1, 1)
         assert 0 < row["ms_min"] <= row["ms_median"]
         assert row["max_abs_err"] < (1e-5 if row["dtype"] == "fp32" else 1e-2)
@@ -69,6 +70,15 @@ def test_cpu_core_json(run):
     assert set(reasons) == {"onnxruntime", "vllm_cpu", "transformers"}
     assert "onnxruntime: kept out by the test" in reasons["onnxruntime"]
     assert all("kept out by the test" in reason for reason in reasons.values())
+
+
+@pytest.mark.native
+def test_cpu_core_has_a_decay_per_channel(run):
+    arguments = ("--mechanism", "kda", "--cases", "20x16", "--runs", "1", "--threads", "1", "--peers", "hajax,jnp_token_scan")
+    found = report(run("cpu_core.py", "--json", *arguments))
+    assert [(row["peer"], row["mechanism"], row["dtype"]) for row in found["rows"]] == [
+        ("hajax", "kda", "fp32"), ("hajax", "kda", "bf16"),
+    ]  # fmt: skip
 
 
 @pytest.mark.native
