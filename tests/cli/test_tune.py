@@ -49,7 +49,7 @@ def test_candidates_are_the_planners_choice_and_every_other_once():
     assert every[0] == _tune.planned(PROBLEM)
     for choice in every:
         assert _tune.plan_of(PROBLEM, choice).launch.panel == choice.panel
-    for name, values in {"chunk": {16, 32, 64, 128}, "group": {1, 2}, "workers": {1, 4}, "bf16_dot": {False, True}}.items():
+    for name, values in {"chunk": {16, 32, 64, 128}, "group": {1, 2, 4}, "workers": {1, 4}, "bf16_dot": {False, True}}.items():
         assert {getattr(choice, name) for choice in every} == values
     assert not any(choice.bf16_dot for choice in every if choice.isa == "avx2")
 
