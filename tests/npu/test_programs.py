@@ -37,7 +37,10 @@ SINCE = {
     "tile": (0, 9),
     "unstack": (0, 9),
 }
-ELSEWHERE = {"hajax_delta_rule": "tests/npu/test_executor.py"}
+ELSEWHERE = {
+    "hajax_delta_rule": "tests/npu/test_executor.py",
+    "hajax_delta_rule_backward": "tests/npu/test_executor.py",
+}
 # Primitives of programs that are refused; there is no rule for them.
 WITHOUT_RULES = {"debug_print", "eig", "pure_callback", "ragged_dot_general", "regularized_incomplete_beta"}
 SETTLED_WHEN_PLANNED = {"call_hi_primitive", "platform_index"}
