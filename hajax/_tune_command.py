@@ -96,11 +96,11 @@ def problems(request: Request, target: CpuTarget) -> Iterator[_tune.Problem]:
 def kernels(target: CpuTarget) -> tuple[CpuTarget, ...]:
     """The target with all that its CPU has, and the next best kernel unless HAJAX_CPU_ISA names one: it may be faster."""
     library = backends.open_library()
-    dot = target.isa == "avx512" and bool(library.lib.hajax_cpu_bf16_dot()) and os.environ.get("HAJAX_CPU_BF16_DOT") != "0"
+    dot = backends.has_bf16_dot(target.isa) and os.environ.get("HAJAX_CPU_BF16_DOT") != "0"
     found = [dataclasses.replace(target, bf16_dot=dot)]
     if not os.environ.get("HAJAX_CPU_ISA"):
         for isa in backends.available_isas()[-2:]:
-            if isa not in (target.isa, "baseline"):
+            if isa not in (target.isa, "baseline", "tiles"):
                 panel = int(library.lib.hajax_cpu_panel(abi.table("isas")[isa]))
                 found.append(dataclasses.replace(target, isa=isa, panel=panel, bf16_dot=False))
     return tuple(found)

@@ -6,7 +6,7 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from hajax.backends.library import LibraryError, available_isas, cpu_target, execute, open_library
+from hajax.backends.library import LibraryError, available_isas, cpu_target, execute, has_bf16_dot, open_library
 
 if TYPE_CHECKING:
     from hajax.backends import ascend as ascend
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _MODULES = ("ascend", "npu", "sim")
 
-__all__ = ["LibraryError", "available_isas", "cpu_target", "execute", "open_library"]
+__all__ = ["LibraryError", "available_isas", "cpu_target", "execute", "has_bf16_dot", "open_library"]
 
 
 def __getattr__(name: str) -> Any:

@@ -109,11 +109,16 @@ def cpu_target() -> CpuTarget:
     return CpuTarget(
         isa=isa,
         panel=int(library.lib.hajax_cpu_panel(abi.table("isas")[isa])),
-        bf16_dot=_bf16_dot(isa in ON_TILES or (isa == "avx512" and bool(library.lib.hajax_cpu_bf16_dot())), isa),
+        bf16_dot=_bf16_dot(has_bf16_dot(isa), isa),
         threads=int(text) if text else usable_cpus(),
         l1_bytes=_cache_bytes(1, 32 << 10),
         l2_bytes=_cache_bytes(2, 512 << 10),
     )
+
+
+def has_bf16_dot(isa: str) -> bool:
+    """Whether this CPU's kernel of that name has products of bf16."""
+    return isa in ON_TILES or (isa == "avx512" and bool(open_library().lib.hajax_cpu_bf16_dot()))
 
 
 def _bf16_dot(there: bool, isa: str) -> bool:

@@ -41,18 +41,22 @@ bool has_avx512() {
 // Linux saves a process's tiles only when that was asked for; where it was refused, AMX is not there.
 bool may_use_tiles() {
 #if defined(__linux__)
-  static const bool allowed = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-  return allowed;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else
   return false;
 #endif
 }
 
-bool has_amx() {
+bool asks_for_tiles() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (!has_avx512() || !__builtin_cpu_supports("avx512bf16")) return false;
   if (__get_cpuid_count(kCpuidExtended, 0, &a, &b, &c, &d) == 0) return false;
   return (d & kCpuidTiles) == kCpuidTiles && may_use_tiles();
+}
+
+bool has_amx() {
+  static const bool has = asks_for_tiles();  // once, as above
+  return has;
 }
 #endif
 

@@ -3,6 +3,7 @@
 #define HAJAX_NATIVE_XLA_CHECKS_H_
 
 #include <cstdlib>
+#include <cstring>
 #include <initializer_list>
 #include <string>
 
@@ -73,6 +74,66 @@ inline ffi::Error check_gates(const hj_cpu_plan& plan, Dims log_decay, Dims beta
                                 : check_shape("log_decay", log_decay, {b, t, hv});
   if (error.failure()) return error;
   return plan.header.strengths == 2 ? check_shape("beta", beta, {b, t, hv, 2}) : check_shape("beta", beta, {b, t, hv});
+}
+
+// Plan and operands of the operator or its gradient.
+struct Operands {
+  const ffi::AnyBuffer &query, &key, &value;
+  const F32 &log_decay, &beta, &state;
+  const S32& bounds;
+};
+
+// Reads a plan's bytes, and B, T and N of the operands, and holds the operands against them.
+inline ffi::Error check_operands(ffi::Span<const uint8_t> bytes, const Operands& of, hj_cpu_plan* plan, int64_t* b,
+                                 int64_t* t, int64_t* n) {
+  if (bytes.size() != sizeof *plan) {
+    return invalid("plan: size: expected " + std::to_string(sizeof *plan) + " bytes, got " +
+                   std::to_string(bytes.size()));
+  }
+  std::memcpy(plan, bytes.begin(), sizeof *plan);
+  const Dims query = of.query.dimensions(), bounds = of.bounds.dimensions();
+  if (query.size() != 4) return invalid("query: expected rank 4, got " + text_of(query));
+  if (bounds.size() != 2 || bounds[1] < 1) return invalid("bounds: expected [B, N + 1], got " + text_of(bounds));
+  *b = query[0];
+  *t = query[1];
+  *n = bounds[1] - 1;
+  const int64_t hk = plan->key_heads, hv = plan->value_heads, dk = plan->key_dim, dv = plan->value_dim;
+  for (const ffi::Error& error : {
+           check_dtype("query", of.query.element_type(), plan->input_dtype),
+           check_dtype("key", of.key.element_type(), plan->input_dtype),
+           check_dtype("value", of.value.element_type(), plan->input_dtype),
+           check_shape("query", query, {*b, *t, hk, dk}),
+           check_shape("key", of.key.dimensions(), {*b, *t, hk, dk}),
+           check_shape("value", of.value.dimensions(), {*b, *t, hv, dv}),
+           check_gates(*plan, of.log_decay.dimensions(), of.beta.dimensions(), *b, *t),
+           check_shape("state", of.state.dimensions(), {*b * *n, hv, dk, dv}),
+           check_shape("bounds", bounds, {*b, *n + 1}),
+       }) {
+    if (error.failure()) return error;
+  }
+  return ffi::Error::Success();
+}
+
+// What hj_delta_call and hj_delta_backward have alike.
+template <class Call>
+Call call_of(const Operands& of, int64_t b, int64_t t, int64_t n, const Scratch& scratch, int64_t scratch_bytes,
+             float scale, float l2norm_eps) {
+  Call call = {};
+  call.batch = b;
+  call.tokens = t;
+  call.sequences = n;
+  call.query = of.query.untyped_data();
+  call.key = of.key.untyped_data();
+  call.value = of.value.untyped_data();
+  call.log_decay = of.log_decay.typed_data();
+  call.beta = of.beta.typed_data();
+  call.state_in = of.state.typed_data();
+  call.bounds = of.bounds.typed_data();
+  call.scratch = scratch.pointer();
+  call.scratch_bytes = scratch_bytes;
+  call.scale = scale;
+  call.l2norm_eps = l2norm_eps;
+  return call;
 }
 
 // Of a status that the C interface returned.

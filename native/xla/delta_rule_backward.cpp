@@ -1,5 +1,4 @@
 // The XLA FFI handler of the delta-rule operators' gradient: buffers and plan to hajax_execute_backward.
-#include <cstring>
 #include <string>
 
 #include "native/xla/checks.h"
@@ -16,20 +15,11 @@ ffi::Error backward(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer k
                     Result d_value, ResultF32 d_log_decay, ResultF32 d_beta, ResultF32 d_state_in,
                     ffi::ResultBuffer<ffi::U8> scratch, ffi::Span<const uint8_t> plan_bytes, float scale,
                     float l2norm_eps) {
+  const Operands operands = {query, key, value, log_decay, beta, state, bounds};
   hj_cpu_plan plan;
-  if (plan_bytes.size() != sizeof plan) {
-    return invalid("plan: size: expected " + std::to_string(sizeof plan) + " bytes, got " +
-                   std::to_string(plan_bytes.size()));
-  }
-  std::memcpy(&plan, plan_bytes.begin(), sizeof plan);
-  if (query.dimensions().size() != 4) return invalid("query: expected rank 4, got " + text_of(query.dimensions()));
-  if (bounds.dimensions().size() != 2 || bounds.dimensions()[1] < 1) {
-    return invalid("bounds: expected [B, N + 1], got " + text_of(bounds.dimensions()));
-  }
+  int64_t b = 0, t = 0, n = 0;
+  if (ffi::Error error = check_operands(plan_bytes, operands, &plan, &b, &t, &n); error.failure()) return error;
   if (plan.key_heads < 1 || plan.group < 1) return invalid("plan: expected positive heads and group");
-  const int64_t b = query.dimensions()[0];
-  const int64_t t = query.dimensions()[1];
-  const int64_t n = bounds.dimensions()[1] - 1;
   const int64_t hk = plan.key_heads;
   const int64_t hv = plan.value_heads;
   const int64_t dk = plan.key_dim;
@@ -37,19 +27,10 @@ ffi::Error backward(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer k
   const int64_t parts = hv / hk / plan.group;
   const int32_t part = parts == 1 ? plan.input_dtype : static_cast<int32_t>(cpu::kDtype_float32);
   for (const ffi::Error& error : {
-           check_dtype("query", query.element_type(), plan.input_dtype),
-           check_dtype("key", key.element_type(), plan.input_dtype),
-           check_dtype("value", value.element_type(), plan.input_dtype),
            check_dtype("output_cotangent", d_output.element_type(), plan.output_dtype),
            check_dtype("query_gradient", d_query->element_type(), part),
            check_dtype("key_gradient", d_key->element_type(), part),
            check_dtype("value_gradient", d_value->element_type(), plan.input_dtype),
-           check_shape("query", query.dimensions(), {b, t, hk, dk}),
-           check_shape("key", key.dimensions(), {b, t, hk, dk}),
-           check_shape("value", value.dimensions(), {b, t, hv, dv}),
-           check_gates(plan, log_decay.dimensions(), beta.dimensions(), b, t),
-           check_shape("state", state.dimensions(), {b * n, hv, dk, dv}),
-           check_shape("bounds", bounds.dimensions(), {b, n + 1}),
            check_shape("output_cotangent", d_output.dimensions(), {b, t, hv, dv}),
            check_shape("state_cotangent", d_state.dimensions(), {b * n, hv, dk, dv}),
            check_shape("query_gradient", d_query->dimensions(), {b, t, hk, parts, dk}),
@@ -63,17 +44,7 @@ ffi::Error backward(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer k
   const int64_t scratch_bytes = static_cast<int64_t>(scratch->element_count());
   const Scratch aligned(scratch->typed_data(), scratch_bytes);
 
-  hj_delta_backward call = {};
-  call.batch = b;
-  call.tokens = t;
-  call.sequences = n;
-  call.query = query.untyped_data();
-  call.key = key.untyped_data();
-  call.value = value.untyped_data();
-  call.log_decay = log_decay.typed_data();
-  call.beta = beta.typed_data();
-  call.state_in = state.typed_data();
-  call.bounds = bounds.typed_data();
+  auto call = call_of<hj_delta_backward>(operands, b, t, n, aligned, scratch_bytes, scale, l2norm_eps);
   call.output_cotangent = d_output.untyped_data();
   call.state_cotangent = d_state.typed_data();
   call.query_gradient = d_query->untyped_data();
@@ -82,10 +53,6 @@ ffi::Error backward(ffi::ThreadPool pool, ffi::AnyBuffer query, ffi::AnyBuffer k
   call.log_decay_gradient = d_log_decay->typed_data();
   call.beta_gradient = d_beta->typed_data();
   call.state_gradient = d_state_in->typed_data();
-  call.scratch = aligned.pointer();
-  call.scratch_bytes = scratch_bytes;
-  call.scale = scale;
-  call.l2norm_eps = l2norm_eps;
   const hj_parallel parallel = {&pool, run_on_pool};
   return error_of(
       hajax_execute_backward(plan_bytes.begin(), static_cast<int64_t>(plan_bytes.size()), &call, &parallel, nullptr));

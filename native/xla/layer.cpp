@@ -4,20 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "hajax/abi/hajax.h"
-#include "native/cpu/lists.h"
+#include "native/xla/checks.h"
 #include "native/xla/pool.h"
 
 namespace hajax::xla {
 namespace {
 
-namespace ffi = ::xla::ffi;
-using F32 = ffi::Buffer<ffi::F32>;
-using S32 = ffi::Buffer<ffi::S32>;
-
 constexpr int32_t kNoDtype = -1;
-
-ffi::Error invalid(const std::string& text) { return ffi::Error::InvalidArgument("hajax: " + text); }
 
 int32_t dtype_of(ffi::DataType type) {
   if (type == ffi::DataType::F32) return cpu::kDtype_float32;
@@ -25,15 +18,6 @@ int32_t dtype_of(ffi::DataType type) {
   if (type == ffi::DataType::F16) return cpu::kDtype_float16;
   return kNoDtype;
 }
-
-ffi::Error result_of(int32_t status) {
-  if (status == cpu::kStatus_ok) return ffi::Error::Success();
-  const std::string text = std::string("hajax: ") + hajax_last_error();
-  if (status == cpu::kStatus_internal) return ffi::Error(ffi::ErrorCode::kInternal, text);
-  return ffi::Error::InvalidArgument(text);
-}
-
-using Dims = ffi::Span<const int64_t>;
 
 bool same(Dims a, Dims b) { return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin()); }
 
@@ -89,7 +73,7 @@ ffi::Error convolution(ffi::ThreadPool pool, ffi::AnyBuffer input, ffi::AnyBuffe
   call.outputs = pointers.data();
   call.state_out = state_out->untyped_data();
   const hj_parallel parallel = {&pool, run_on_pool};
-  return result_of(hajax_convolve(&call, &parallel));
+  return error_of(hajax_convolve(&call, &parallel));
 }
 
 ffi::Error gated_norm(ffi::ThreadPool pool, ffi::AnyBuffer input, ffi::AnyBuffer gate, F32 weight,
@@ -113,7 +97,7 @@ ffi::Error gated_norm(ffi::ThreadPool pool, ffi::AnyBuffer input, ffi::AnyBuffer
   call.weight = weight.typed_data();
   call.output = output->untyped_data();
   const hj_parallel parallel = {&pool, run_on_pool};
-  return result_of(hajax_normalise_gated(&call, &parallel));
+  return error_of(hajax_normalise_gated(&call, &parallel));
 }
 
 XLA_FFI_DEFINE_HANDLER(kConvolution, convolution,

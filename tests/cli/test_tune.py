@@ -181,6 +181,18 @@ def test_a_dry_run_measures_and_stores_nothing(run, plan_cache, monkeypatch):
 
 
 @pytest.mark.native
+@pytest.mark.parametrize("isa", ["tiles", "baseline"])
+def test_products_of_bf16_are_tried_where_the_kernel_has_them(isa, monkeypatch):
+    monkeypatch.setenv("HAJAX_CPU_ISA", isa)
+    target = hajax.backends.cpu_target()
+    (tried,) = _tune_command.kernels(target)
+    assert (tried.isa, tried.bf16_dot) == (isa, isa == "tiles")
+    shape = dataclasses.replace(shape_of(70, (1, 2), (16, 16)), input_dtype="bfloat16")
+    dots = {choice.bf16_dot for choice in _tune.candidates(_tune.Problem(GATED_DELTA_RULE, shape, target, (tried,)))}
+    assert dots == ({False, True} if isa == "tiles" else {False})
+
+
+@pytest.mark.native
 def test_every_choice_computes_the_same(plan_cache):
     """On this machine's own kernels: a choice is about time and nothing else."""
     rng = np.random.default_rng(0)

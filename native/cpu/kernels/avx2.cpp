@@ -1,6 +1,5 @@
 // AVX2 and FMA: 16 registers of 8 floats, 12 of them accumulators.
 #include "native/cpu/kernels/table.h"
-#include "native/cpu/kernels/x86_conversions.h"
 
 namespace hajax::cpu {
 namespace {

@@ -4,6 +4,9 @@
 
 #include "native/cpu/kernels/bf16.h"
 #include "native/cpu/lists.h"
+#if defined(__F16C__)  // by the flags of the object
+#include "native/cpu/kernels/x86_conversions.h"
+#endif
 
 namespace hajax::cpu {
 namespace {

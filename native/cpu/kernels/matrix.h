@@ -3,6 +3,7 @@
 #define HAJAX_NATIVE_CPU_KERNELS_MATRIX_H_
 
 #include "native/cpu/kernels/parts.h"
+#include "native/cpu/problem.h"
 
 namespace hajax::cpu {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 constexpr int64_t kTileRows = 16;
 constexpr int64_t kTileDepth = 32;            // bf16 elements of a tile's row
 constexpr int64_t kPairRows = 2 * kTileRows;  // rows of two tiles, and columns
-constexpr int64_t kDepthPairs = kTileDepth / 2;
+static_assert(kPairRows == kMatrixStep && kTileDepth == kMatrixStep);
 
 // The tiles of an ISA without any.
 struct NoTiles {
@@ -112,6 +113,25 @@ HJ_INLINE int64_t add_product(const Left& a, const Right& b, int64_t depth, int6
     }
   }
   return count;
+}
+
+// to = A B of 32 rows.
+template <class M>
+HJ_INLINE int64_t multiply(const Left& a, const Right& b, int64_t depth, int64_t precision, float* to, int64_t pitch) {
+  clear_sums<M, 2>();
+  const int64_t products = add_product<M, 2>(a, b, depth, precision);
+  store_sums<M, 2>(to, pitch);
+  return products;
+}
+
+// to += A B of 16 or 32 rows.
+template <class M, int Rows>
+HJ_INLINE int64_t multiply_onto(const Left& a, const Right& b, int64_t depth, int64_t precision, float* to,
+                                int64_t pitch) {
+  load_sums<M, Rows>(to, pitch);
+  const int64_t products = add_product<M, Rows>(a, b, depth, precision);
+  store_sums<M, Rows>(to, pitch);
+  return products;
 }
 
 }  // namespace

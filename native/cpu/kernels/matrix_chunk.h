@@ -34,12 +34,12 @@ HJ_INLINE Right pairs_operand(const Problem& p, float* scratch) {
 }
 
 // Columns past the dim were zeroed when the task began.
-template <class I, int N>
-HJ_INLINE void split_matrix(const Left& to, int64_t first, int64_t rows, int64_t dim, const float* from) {
-  for (int64_t r = first; r < first + rows; ++r) {
+template <class I>
+HJ_INLINE void split_matrix(const Left& to, int64_t rows, int64_t dim, const float* from) {
+  for (int64_t r = 0; r < rows; ++r) {
     over_columns<I::W>(dim, [&](auto width, int64_t d) HJ_INLINE_LAMBDA {
       constexpr int V = decltype(width)::value;
-      split_row<V, N>(load<V>(from + (r - first) * dim + d), element(to, r, d), to.stride);
+      split_row<V, kStateParts>(load<V>(from + r * dim + d), element(to, r, d), to.stride);
     });
   }
 }
@@ -136,9 +136,8 @@ HJ_INLINE int64_t lower_scores(const Problem& p, const Left& rows, const float* 
   int64_t products = 0;
   for (int64_t r = 0; r < padded; r += kPairRows) {
     for (int64_t c = 0; c <= r; c += kPairRows) {
-      clear_sums<M, 2>();
-      products += add_product<M, 2>(from_row(rows, r), from_column(keys, c), p.layout.matrix_dim, precision);
-      store_sums<M, 2>(to + r * pitch + c, pitch);
+      products += multiply<M>(from_row(rows, r), from_column(keys, c), p.layout.matrix_dim, precision,
+                              to + r * pitch + c, pitch);
     }
     for (int64_t i = r; i < r + kPairRows; ++i) {
       const F<I::W> factor = splat<I::W>(row_factor[i]);
@@ -182,8 +181,8 @@ HJ_INLINE void split_decayed(const Problem& p, int64_t rows, int64_t padded, flo
   const Left key = rows_operand(p, scratch, at.key_parts);
   const Left query = rows_operand(p, scratch, at.query_parts);
   const Left key_t = key_t_operand(p, scratch);
-  split_matrix<I, kStateParts>(key, 0, rows, dim, scratch + at.key_in);
-  split_matrix<I, kStateParts>(query, 0, rows, dim, scratch + at.query_in);
+  split_matrix<I>(key, rows, dim, scratch + at.key_in);
+  split_matrix<I>(query, rows, dim, scratch + at.query_in);
   zero_rows(key, rows, padded);
   zero_rows(query, rows, padded);
   const int64_t blocks = round_up(rows, kBlock);  // what is past the last token, up to a block, is zero

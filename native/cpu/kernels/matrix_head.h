@@ -142,29 +142,10 @@ struct Panel {
   float* x;  // [rows, panel]
 };
 
-// to = A B of 32 rows.
-template <class I>
-HJ_INLINE int64_t multiply(const Left& a, const Right& b, int64_t depth, int64_t precision, float* to) {
-  using M = typename I::Tiles;
-  clear_sums<M, 2>();
-  const int64_t products = add_product<M, 2>(a, b, depth, precision);
-  store_sums<M, 2>(to, I::kPanel);
-  return products;
-}
-
-// to += A B of 16 or 32 rows.
-template <class I, int Rows>
-HJ_INLINE int64_t multiply_onto(const Left& a, const Right& b, int64_t depth, int64_t precision, float* to) {
-  using M = typename I::Tiles;
-  load_sums<M, Rows>(to, I::kPanel);
-  const int64_t products = add_product<M, Rows>(a, b, depth, precision);
-  store_sums<M, Rows>(to, I::kPanel);
-  return products;
-}
-
 // X = (I + lower)^-1 (write V - erase decay K S) and O = decay Q S + mix X, in blocks of rows.
 template <class I>
 HJ_INLINE int64_t run_blocks(const Problem& p, const Panel& panel, float* scratch) {
+  using M = typename I::Tiles;
   const Layout& at = p.layout;
   const Left key = rows_operand(p, scratch, at.key_parts);
   const Left query = rows_operand(p, scratch, at.query_parts);
@@ -180,7 +161,8 @@ HJ_INLINE int64_t run_blocks(const Problem& p, const Panel& panel, float* scratc
   int64_t products = 0;
   for (int64_t r = 0; r <= panel.padded; r += kPairRows) {
     if (r < panel.padded && p.delta) {
-      products += multiply<I>(from_row(key, r), panel.state, at.matrix_dim, kStateParts, panel.x + r * I::kPanel);
+      products +=
+          multiply<M>(from_row(key, r), panel.state, at.matrix_dim, kStateParts, panel.x + r * I::kPanel, I::kPanel);
     }
     if (r == 0) continue;
     const int64_t done = r - kPairRows;
@@ -194,22 +176,23 @@ HJ_INLINE int64_t run_blocks(const Problem& p, const Panel& panel, float* scratc
     float* lower_x = panel.x + second * I::kPanel;
     float* outputs = outputs_of(first);
     if (p.delta && first > 0) {
-      products += multiply_onto<I, 2>(from_row(lower, first), panel.solved, first, kStateParts, upper_x);
+      products += multiply_onto<M, 2>(from_row(lower, first), panel.solved, first, kStateParts, upper_x, I::kPanel);
     }
-    products += multiply<I>(from_row(query, first), panel.state, at.matrix_dim, at.output_parts, outputs);
+    products += multiply<M>(from_row(query, first), panel.state, at.matrix_dim, at.output_parts, outputs, I::kPanel);
     if (first > 0) finish(first - kPairRows);
     if (p.delta) substitute_rows<I>(triangle, at.pitch, upper_x);
     split_updates<I>(upper_x, factor, first, panel.solved, panel.decayed);
     if (p.delta) {
       // As deep as two tiles are high: the product's other half is zero times what is not solved yet.
       zero_updates(panel.solved, second);
-      products += multiply_onto<I, 1>(from_depth(from_row(lower, second), first), from_depth(panel.solved, first),
-                                      kTileDepth, kStateParts, lower_x);
+      products += multiply_onto<M, 1>(from_depth(from_row(lower, second), first), from_depth(panel.solved, first),
+                                      kTileDepth, kStateParts, lower_x, I::kPanel);
     }
     scale_outputs<I>(scratch + at.query_scale + first, outputs);
     if (p.delta) substitute_rows<I>(triangle + kTileRows * (at.pitch + 1), at.pitch, lower_x);
     split_updates<I>(lower_x, factor, second, panel.solved, panel.decayed);
-    products += multiply_onto<I, 2>(from_row(mix, first), panel.solved, first + kPairRows, at.output_parts, outputs);
+    products +=
+        multiply_onto<M, 2>(from_row(mix, first), panel.solved, first + kPairRows, at.output_parts, outputs, I::kPanel);
   }
   finish(panel.padded - kPairRows);
   return products;
@@ -219,6 +202,7 @@ HJ_INLINE int64_t run_blocks(const Problem& p, const Panel& panel, float* scratc
 template <class I>
 HJ_INLINE int64_t update_state(const Problem& p, int64_t padded, const Right& decayed, float* state, const float* next,
                                const Right& parts, float* scratch) {
+  using M = typename I::Tiles;
   const Layout& at = p.layout;
   const Left key_t = key_t_operand(p, scratch);
   const auto sums = [&](int64_t d)
@@ -226,7 +210,8 @@ HJ_INLINE int64_t update_state(const Problem& p, int64_t padded, const Right& de
   int64_t products = 0;
   for (int64_t d = 0; d <= at.matrix_dim; d += kPairRows) {
     if (d < at.matrix_dim) {
-      if (state != nullptr) products += multiply<I>(from_row(key_t, d), decayed, padded, kStateParts, sums(d));
+      if (state != nullptr)
+        products += multiply<M>(from_row(key_t, d), decayed, padded, kStateParts, sums(d), I::kPanel);
       if (next != nullptr) split_state<I>(next, d, parts);
     }
     const int64_t done = d - kPairRows;

@@ -228,6 +228,15 @@ HJ_INLINE void run_chunks(const Problem& p, const Task& t, float* scratch, Work*
   if constexpr (kTiles) I::Tiles::release();
 }
 
+// On matrix tiles where the plan says so, else in floats.
+template <class I>
+HJ_INLINE void choose_chunks(const Problem& p, const Task& t, float* scratch, Work* work) {
+  if constexpr (I::Tiles::kThere) {
+    if (p.layout.matrix_rows > 0) return run_chunks<I, true>(p, t, scratch, work);
+  }
+  run_chunks<I, false>(p, t, scratch, work);
+}
+
 template <class I>
 void run_task(const Problem& p, int64_t item, float* scratch, Work* work) {
   const Task t = task_of<I>(p, item);
@@ -239,14 +248,7 @@ void run_task(const Problem& p, int64_t item, float* scratch, Work* work) {
   } else if (tokens <= p.plan.token_steps) {
     run_tokens<I>(p, t, scratch, work);
   } else {
-    if constexpr (I::Tiles::kThere) {
-      if (p.layout.matrix_rows > 0) {
-        run_chunks<I, true>(p, t, scratch, work);
-        ++work->tasks;
-        return;
-      }
-    }
-    run_chunks<I, false>(p, t, scratch, work);
+    choose_chunks<I>(p, t, scratch, work);
   }
   ++work->tasks;
 }
