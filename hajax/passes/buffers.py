@@ -35,8 +35,8 @@ def size_scratch(draft: Draft, target: CpuTarget) -> Draft:
     panels = -(-shape.value_dim // target.panel)
     columns = -(-panels // draft.column_blocks) * target.panel
     states = draft.group * state_rows * columns
-    staged = [_TILES * target.panel, 2 * _TILES * target.panel] if tiled else [rows * columns] * 2
-    update = max((_up(draft.chunk, _TILES) if tiled else rows) * target.panel, _TOKEN_VECTORS * shape.value_dim)
+    staged = [rows * (target.panel if tiled else columns)] * 2
+    update = max(rows * target.panel, _TOKEN_VECTORS * shape.value_dim)
     parts = [rows * shape.key_dim] * 2 + [shape.key_dim * pitch]
     parts += [shape.key_dim // 2 * pitch] if draft.bf16_dot and not tiled else []
     parts += [rows * pitch] * 4 + [pitch] * 8 + [update] + staged + [states, state_rows]
@@ -51,9 +51,9 @@ def size_scratch(draft: Draft, target: CpuTarget) -> Draft:
 def _operands(draft: Draft, target: CpuTarget) -> list[int]:
     """What matrix tiles multiply, in floats of two bf16 each: keys, queries, weights, state, updates."""
     assert draft.chunk is not None
+    assert draft.group is not None
     shape, rows, dim = draft.shape, _up(draft.chunk, _TILES), _up(draft.shape.key_dim, _TILES)
-    exact = _PARTS if draft.mechanism.decay == "per_channel" else _EXACT_PARTS[shape.input_dtype]
     output = _PARTS if shape.output_dtype == "float32" else _PARTS - 1
     weights = [_PARTS * rows * rows // 2, output * rows * rows // 2]
-    panels = [_PARTS * depth // 2 * target.panel for depth in (dim, rows, rows)]
-    return [exact * rows * dim // 2] * 4 + weights + panels + [2 * _TILES * target.panel] + [rows] * 3
+    panels = [_PARTS * depth // 2 * target.panel for depth in (dim, rows)]
+    return [_EXACT_PARTS[shape.input_dtype] * rows * dim // 2] * 4 + weights + panels + [rows] * 5 + [2 * draft.group]

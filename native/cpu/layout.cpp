@@ -12,9 +12,9 @@ constexpr int64_t kTokenVectors = 3;  // k.S, q.S and u
 
 int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-// How many bf16 parts hold every element of the inputs exactly; rows decayed by channel are floats.
+// How many bf16 parts hold every element of the inputs exactly.
 int64_t input_parts_of(const hj_cpu_plan& plan) {
-  if (plan.header.decay == kDecay_per_channel || plan.input_dtype == kDtype_float32) return kStateParts;
+  if (plan.input_dtype == kDtype_float32) return kStateParts;
   return plan.input_dtype == kDtype_bfloat16 ? 1 : 2;
 }
 
@@ -59,10 +59,10 @@ Layout layout_of(const hj_cpu_plan& plan, bool matrix) {
   at.key_factor = take(at.pitch);
   at.query_factor = take(at.pitch);
   at.update =
-      take(std::max((matrix ? at.matrix_rows : rows) * panel, kTokenVectors * static_cast<int64_t>(plan.value_dim)));
+      take(std::max(rows * panel, kTokenVectors * static_cast<int64_t>(plan.value_dim)));
   at.value_pitch = matrix ? panel : block_panels * panel;
-  at.values = take(matrix ? kMatrixStep * panel : rows * at.value_pitch);
-  at.outputs = take(matrix ? 2 * kMatrixStep * panel : rows * at.value_pitch);
+  at.values = take(rows * at.value_pitch);
+  at.outputs = take(rows * at.value_pitch);
   at.states = take(plan.group * block_panels * at.state_rows * panel);
   at.kept = take(at.state_rows);
   const bool by_channel = plan.header.decay == kDecay_per_channel;
@@ -78,11 +78,12 @@ Layout layout_of(const hj_cpu_plan& plan, bool matrix) {
   at.mix_parts = take(at.output_parts * at.matrix_rows * at.matrix_rows / 2);
   at.state_parts = take(kStateParts * at.matrix_dim / 2 * panel);
   at.update_parts = take(kStateParts * at.matrix_rows / 2 * panel);
-  at.decayed_parts = take(kStateParts * at.matrix_rows / 2 * panel);
-  at.sums = take(matrix ? 2 * kMatrixStep * panel : 0);
   at.key_scale = take(at.matrix_rows);
   at.query_scale = take(at.matrix_rows);
-  at.update_scale = take(at.matrix_rows);
+  at.value_scale = take(at.matrix_rows);
+  at.write_scale = take(at.matrix_rows);
+  at.erase_scale = take(at.matrix_rows);
+  at.pending = take(matrix ? 2 * plan.group : 0);
   at.floats = next;
   return at;
 }

@@ -40,8 +40,8 @@ struct Layout {
   int64_t query_factor;
   int64_t update;    // [max(chunk + slack, 3 Dv)] x panel: the solution X of a panel; k.S, q.S and u of a token step
   int64_t values;    // [chunk + slack, block panels x panel] a value head's rows of the block as floats; with matrix
-                     // tiles [kMatrixStep, panel]
-  int64_t outputs;   // likewise, before they are rounded and stored; with matrix tiles [2, kMatrixStep, panel]
+                     // tiles of a panel
+  int64_t outputs;   // likewise, before they are rounded and stored
   int64_t states;    // [group, panels of a block, state_rows, panel]
   int64_t kept;      // [Dk] what is left of each state row after a chunk or a token
   int64_t key_in;    // only per channel, as all below: [chunk + slack, Dk] key rows, decayed from the chunk's start
@@ -52,15 +52,16 @@ struct Layout {
   int64_t key_parts;      // only with matrix tiles, as all below: [parts, rows, dim] key rows in parts of bf16
   int64_t query_parts;    // [parts, rows, dim] query rows
   int64_t key_t_parts;    // [parts, dim, rows] transposed keys
-  int64_t lower_parts;    // [3, rows, rows] lower, negated
-  int64_t mix_parts;      // [output parts, rows, rows]
+  int64_t lower_parts;    // [3, rows, rows] K K^T below its diagonal blocks
+  int64_t mix_parts;      // [output parts, rows, rows] Q K^T, lower
   int64_t state_parts;    // [3, dim / 2, panel] pairs of state rows, of a panel
   int64_t update_parts;   // [3, rows / 2, panel] pairs of rows of the solution X
-  int64_t decayed_parts;  // likewise of X decayed to the chunk's end
-  int64_t sums;           // [2, kMatrixStep, panel] what is added to the state
-  int64_t key_scale;  // [pitch] what products with raw rows are multiplied by: norm and decay from the chunk's start
-  int64_t query_scale;
-  int64_t update_scale;  // norm of the key and decay to the chunk's end
+  int64_t key_scale;      // [rows] the vectors below: what raw keys of products with the state are multiplied by
+  int64_t query_scale;    // outputs: norm and decay
+  int64_t value_scale;    // values: one over the decay
+  int64_t write_scale;    // updates: norm of the key and write strength
+  int64_t erase_scale;    // norm of the key and erase strength
+  int64_t pending;        // [group] doubles: the log decay that a state is still to be multiplied by
   int64_t matrix_rows;   // tokens of a chunk and channels of a key, up to whole tiles; 0 without matrix tiles
   int64_t matrix_dim;
   int64_t input_parts;   // bf16 parts of an element of a key or query row

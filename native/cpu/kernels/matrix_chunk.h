@@ -5,6 +5,7 @@
 
 #include "native/cpu/kernels/chunk.h"
 #include "native/cpu/kernels/matrix.h"
+#include "native/cpu/kernels/weights.h"
 
 namespace hajax::cpu {
 namespace {
@@ -31,17 +32,6 @@ HJ_INLINE Left weights_operand(const Problem& p, float* scratch, int64_t at, int
 HJ_INLINE Right pairs_operand(const Problem& p, float* scratch) {
   const Layout& l = p.layout;
   return {place<uint32_t>(scratch, l.key_pairs), l.matrix_rows, l.matrix_rows * l.matrix_dim / 2, l.input_parts};
-}
-
-// Columns past the dim were zeroed when the task began.
-template <class I>
-HJ_INLINE void split_matrix(const Left& to, int64_t rows, int64_t dim, const float* from) {
-  for (int64_t r = 0; r < rows; ++r) {
-    over_columns<I::W>(dim, [&](auto width, int64_t d) HJ_INLINE_LAMBDA {
-      constexpr int V = decltype(width)::value;
-      split_row<V, kStateParts>(load<V>(from + r * dim + d), element(to, r, d), to.stride);
-    });
-  }
 }
 
 // Rows [first, end) of every part become zero, all of one block.
@@ -126,10 +116,10 @@ HJ_INLINE void transpose_parts(const Problem& p, int64_t rows, float* scratch) {
   }
 }
 
-// Whole tiles of the lower triangle of rows x keys, times the factors of both.
+// Whole tiles of the lower triangle of rows x keys, both as they came.
 template <class I>
-HJ_INLINE int64_t lower_scores(const Problem& p, const Left& rows, const float* row_factor, int64_t padded,
-                               int64_t precision, float* scratch, float* to) {
+HJ_INLINE int64_t lower_scores(const Problem& p, const Left& rows, int64_t padded, int64_t precision, float* scratch,
+                               float* to) {
   using M = typename I::Tiles;
   const int64_t pitch = p.layout.pitch;
   const Right keys = pairs_operand(p, scratch);
@@ -137,24 +127,36 @@ HJ_INLINE int64_t lower_scores(const Problem& p, const Left& rows, const float* 
   for (int64_t r = 0; r < padded; r += kPairRows) {
     for (int64_t c = 0; c <= r; c += kPairRows) {
       products += multiply<M>(from_row(rows, r), from_column(keys, c), p.layout.matrix_dim, precision,
-                              to + r * pitch + c, pitch);
-    }
-    for (int64_t i = r; i < r + kPairRows; ++i) {
-      const F<I::W> factor = splat<I::W>(row_factor[i]);
-      for (int64_t c = 0; c < r + kPairRows; c += I::W) {
-        float* score = to + i * pitch + c;
-        store<I::W>(score, load<I::W>(score) * factor * load<I::W>(scratch + p.layout.key_factor + c));
-      }
+                              to + r * pitch + c, pitch, beside_nothing());
     }
   }
   return products;
+}
+
+// Parts of the lower triangle `from` of all rows from `first` on: of a row the columns before `end(row)`, and zeros beside
+// them, up to whole tiles.
+template <class I, int N, class End>
+HJ_INLINE void split_triangle(const Problem& p, const float* from, int64_t first, int64_t rows, const Left& to,
+                              const End& end) {
+  constexpr int W = I::W;
+  using Int = typename VecOf<W>::I;
+  static_assert(kPairRows % (2 * W) == 0);
+  for (int64_t r = first; r < rows; ++r) {
+    const int32_t count = static_cast<int32_t>(end(r));
+    for (int32_t c = 0; c < count; c += 2 * W) {
+      const float* at = from + r * p.layout.pitch + c;
+      const Int low = iota<W>() + c, high = low + W;
+      const F<W> x = low < count ? load<W>(at) : F<W>{};
+      const F<W> y = high < count ? load<W>(at + W) : F<W>{};
+      split_rows<W, N>(x, y, element(to, r, c), to.stride);
+    }
+  }
 }
 
 // What the value heads of a group share.
 template <class I>
 HJ_INLINE void prepare_matrix_chunk(const Problem& p, const Span& s, int64_t padded, float* scratch, Work* work) {
   const Layout& at = p.layout;
-  if (p.decay == kDecay_per_channel) return load_rows<I>(p, s, scratch);  // scores are each value head's own
   const Left key = rows_operand(p, scratch, at.key_parts);
   const Left query = rows_operand(p, scratch, at.query_parts);
   with_parts(at.input_parts, [&](auto parts) HJ_INLINE_LAMBDA {
@@ -162,85 +164,87 @@ HJ_INLINE void prepare_matrix_chunk(const Problem& p, const Span& s, int64_t pad
     split_inputs<I, N>(p, s, p.call.key, 1.0f, key, scratch + at.key_factor);
     split_inputs<I, N>(p, s, p.call.query, p.call.scale, query, scratch + at.query_factor);
   });
-  for (int64_t r = s.rows; r < padded; ++r) scratch[at.key_factor + r] = scratch[at.query_factor + r] = 0;
   zero_rows(key, s.rows, padded);
   zero_rows(query, s.rows, padded);
   transpose_parts<I>(p, padded, scratch);
-  int64_t products =
-      lower_scores<I>(p, query, scratch + at.query_factor, padded, at.output_parts, scratch, scratch + at.qk);
-  if (p.delta)
-    products += lower_scores<I>(p, key, scratch + at.key_factor, padded, kStateParts, scratch, scratch + at.kk);
+  int64_t products = lower_scores<I>(p, query, padded, at.output_parts, scratch, scratch + at.qk);
+  if (p.delta) products += lower_scores<I>(p, key, padded, kStateParts, scratch, scratch + at.kk);
+  const Left mix = weights_operand(p, scratch, at.mix_parts, at.output_parts);
+  with_parts(at.output_parts, [&](auto parts) HJ_INLINE_LAMBDA {
+    split_triangle<I, decltype(parts)::value>(p, scratch + at.qk, 0, padded, mix,
+                                              [](int64_t r) HJ_INLINE_LAMBDA { return r + 1; });
+  });
+  const Left lower = weights_operand(p, scratch, at.lower_parts, kStateParts);
+  if (p.delta) {
+    split_triangle<I, kStateParts>(p, scratch + at.kk, kPairRows, padded, lower,
+                                   [](int64_t r) HJ_INLINE_LAMBDA { return r / kPairRows * kPairRows; });
+  }
   work->macs += products * kTileMacs;
 }
 
-// Rows and transposed keys that channel.h decayed, as parts.
-template <class I>
-HJ_INLINE void split_decayed(const Problem& p, int64_t rows, int64_t padded, float* scratch) {
-  const Layout& at = p.layout;
-  const int64_t dim = p.plan.key_dim;
-  const Left key = rows_operand(p, scratch, at.key_parts);
-  const Left query = rows_operand(p, scratch, at.query_parts);
-  const Left key_t = key_t_operand(p, scratch);
-  split_matrix<I>(key, rows, dim, scratch + at.key_in);
-  split_matrix<I>(query, rows, dim, scratch + at.query_in);
-  zero_rows(key, rows, padded);
-  zero_rows(query, rows, padded);
-  const int64_t blocks = round_up(rows, kBlock);  // what is past the last token, up to a block, is zero
-  for (int64_t d = 0; d < dim; ++d) {
-    const float* from = scratch + at.key_t + d * at.pitch;
-    over_columns<I::W>(blocks, [&](auto width, int64_t c) HJ_INLINE_LAMBDA {
-      constexpr int V = decltype(width)::value;
-      split_row<V, kStateParts>(load<V>(from + c), element(key_t, d, c), key_t.stride);
-    });
-    for (int64_t i = 0; i < kStateParts && blocks < padded; ++i) {
-      __builtin_memset(element(key_t, d, blocks) + i * key_t.stride, 0,
-                       static_cast<uint64_t>(padded - blocks) * sizeof(uint16_t));
-    }
-  }
+// Sums of the log decay, as far as they can be exponents of floats that are multiplied by one another.
+constexpr double kMostDecay = 50;
+
+// exp(sum) for a sum that is not positive: what the float of it loses comes back as a factor.
+HJ_INLINE float exp_of(double sum) {
+  const float near = static_cast<float>(sum);
+  return exp_nonpositive<kNarrowest>(splat<kNarrowest>(near))[0] * (static_cast<float>(sum - static_cast<double>(near)) + 1);
 }
 
-// Parts of the lower triangle `from`, negated if asked, and zeros beside it in the tiles that products read.
-template <class I, int N, bool Negate>
-HJ_INLINE void split_triangle(const Problem& p, const float* from, int64_t rows, int64_t padded, const Left& to) {
+HJ_INLINE double log_decay_of(const Problem& p, const Span& s, int64_t value_head) {
+  double sum = 0;
+  if (p.decay == kDecay_none) return sum;
+  for (int64_t r = 0; r < s.rows; ++r) sum += static_cast<double>(p.call.log_decay[head_offset(p, s, r, value_head)]);
+  return sum;
+}
+
+// The decay of each row since its state was last multiplied by its own, `pending` before the chunk and behind it.
+template <class I>
+HJ_INLINE void decay_rows(const Problem& p, const Span& s, int64_t value_head, double* pending, float* scratch) {
   constexpr int W = I::W;
-  static_assert(kPairRows % (2 * W) == 0);
-  for (int64_t r = 0; r < padded; ++r) {
-    const int64_t end = r / kPairRows * kPairRows + kPairRows;
-    const int64_t inside = r < rows ? round_up(r + 1, W) : 0;
-    for (int64_t c = 0; c < end; c += 2 * W) {
-      const float* at = from + r * p.layout.pitch + c;
-      const F<W> x = c < inside ? load<W>(at) : F<W>{};
-      const F<W> y = c + W < inside ? load<W>(at + W) : F<W>{};
-      split_rows<W, N>(Negate ? -x : x, Negate ? -y : y, element(to, r, c), to.stride);
-    }
+  float* decay = scratch + p.layout.from_start;
+  float* rest = scratch + p.layout.segment;
+  double sum = *pending;
+  for (int64_t r = 0; r < s.rows; ++r) {
+    if (p.decay == kDecay_scalar) sum += static_cast<double>(p.call.log_decay[head_offset(p, s, r, value_head)]);
+    decay[r] = static_cast<float>(sum);
+    rest[r] = static_cast<float>(sum - static_cast<double>(decay[r]));
+  }
+  *pending = sum;
+  for (int64_t r = s.rows; r < round_up(s.rows, W); ++r) decay[r] = rest[r] = 0;
+  for (int64_t r = 0; r < s.rows; r += W) {
+    store<W>(decay + r, exp_nonpositive<W>(load<W>(decay + r)) * (load<W>(rest + r) + 1.0f));
   }
 }
 
-// The weights of a value head as operands, and the factors of rows that are not in the operands.
+// The factors of a value head's rows. Norms, strengths and decays are all that tells its equations from those of the raw
+// rows, and none is in a product: with d the decay since the state was last multiplied by its own and f the norm's factor of
+// a key, f X / d, S and O / d are what keys, queries and their scores multiply. A decay of more than e^-kMostDecay would not
+// allow that.
 template <class I>
-HJ_INLINE void prepare_matrix_head(const Problem& p, int64_t rows, int64_t padded, float* scratch) {
+HJ_INLINE void prepare_matrix_head(const Problem& p, const Span& s, int64_t value_head, int64_t padded, double* pending,
+                                   float* scratch) {
   const Layout& at = p.layout;
-  const bool by_channel = p.decay == kDecay_per_channel;
-  if (by_channel) split_decayed<I>(p, rows, padded, scratch);
+  load_strengths(p, s, value_head, scratch);
+  decay_rows<I>(p, s, value_head, pending, scratch);
   for (int64_t r = 0; r < padded; ++r) {
-    const float key = by_channel ? 1.0f : scratch[at.key_factor + r];
-    const float query = by_channel ? 1.0f : scratch[at.query_factor + r];
-    const bool inside = r < rows;
-    scratch[at.key_scale + r] = inside ? scratch[at.from_start + r] * key : 0.0f;
-    scratch[at.query_scale + r] = inside ? scratch[at.from_start + r] * query : 0.0f;
-    scratch[at.update_scale + r] = inside ? scratch[at.to_end + r] * key : 0.0f;
-    if (!inside) scratch[at.write + r] = scratch[at.erase + r] = 0;
+    const bool inside = r < s.rows;
+    const float decay = inside ? scratch[at.from_start + r] : 1.0f;
+    const float key = inside ? scratch[at.key_factor + r] : 0.0f;
+    scratch[at.key_scale + r] = key;
+    scratch[at.value_scale + r] = 1.0f / decay;
+    scratch[at.query_scale + r] = inside ? decay * scratch[at.query_factor + r] : 0.0f;
+    scratch[at.write_scale + r] = inside ? key * scratch[at.write + r] : 0.0f;
+    scratch[at.erase_scale + r] = inside ? key * scratch[at.erase + r] : 0.0f;
   }
-  const Left mix = weights_operand(p, scratch, at.mix_parts, at.output_parts);
-  with_parts(at.output_parts, [&](auto parts) HJ_INLINE_LAMBDA {
-    split_triangle<I, decltype(parts)::value, false>(p, scratch + at.mix, rows, padded, mix);
-  });
   if (!p.delta) return;
-  const Left lower = weights_operand(p, scratch, at.lower_parts, kStateParts);
-  split_triangle<I, kStateParts, true>(p, scratch + at.lower, rows, padded, lower);
-  // The triangles on the diagonal are solved in floats, whole tiles of them.
-  for (int64_t r = rows; r < padded; ++r) {
-    __builtin_memset(scratch + at.lower + r * at.pitch, 0, static_cast<uint64_t>(padded) * sizeof(float));
+  for (int64_t r = 0; r < padded; ++r) {  // the blocks on the diagonal, which are solved in floats
+    const F<I::W> scale = splat<I::W>(scratch[at.erase_scale + r] * scratch[at.key_scale + r]);
+    const int64_t first = r / kPairRows * kPairRows;
+    for (int64_t c = first; c < first + kPairRows; c += I::W) {
+      const int64_t i = r * at.pitch + c;
+      store<I::W>(scratch + at.lower + i, load<I::W>(scratch + at.kk + i) * scale);
+    }
   }
 }
 

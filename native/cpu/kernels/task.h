@@ -154,15 +154,8 @@ HJ_INLINE PanelRows prepare_head(const Problem& p, const Span& s, int64_t value_
   return {scratch + at.key_in, scratch + at.query_in};
 }
 
-// What products of whole tiles read beside the rows, dims and states that a task has is zero.
-HJ_INLINE void zero_padding(const Problem& p, float* scratch) {
-  const Layout& at = p.layout;
-  const auto zero = [&](int64_t from, int64_t end) HJ_INLINE_LAMBDA {
-    __builtin_memset(scratch + from, 0, static_cast<uint64_t>(end - from) * sizeof(float));
-  };
-  zero(at.key_parts, at.lower_parts);
-  zero(at.states, at.kept + at.state_rows);
-}
+// What the scores in the scratch of a task on tiles were made for.
+enum Prepared { kOnTiles, kInFloats };
 
 // One value head's block of columns through a chunk.
 template <class I>
@@ -180,61 +173,115 @@ HJ_INLINE void run_head(const Problem& p, const Span& s, const Columns& c, bool 
   store_rows<I>(p, s, c, scratch + at.outputs, at.value_pitch);
 }
 
-template <class I, bool kTiles>
-HJ_INLINE void run_chunks(const Problem& p, const Task& t, float* scratch, Work* work) {
-  const int64_t dim = p.plan.key_dim;
-  const int64_t rows = p.layout.state_rows;
-  const int64_t panels = (t.columns + I::kPanel - 1) / I::kPanel;
-  const int64_t head_floats = panels * rows * I::kPanel;
-  float* states = scratch + p.layout.states;
-  const auto head_of = [&](int64_t h, int64_t padded, bool starts) HJ_INLINE_LAMBDA {
-    const Columns columns = {t.first_value_head + h, t.first_column, t.columns};
-    return Head{columns, starts, panels, padded, states + h * head_floats};
-  };
-  if constexpr (kTiles) {
+template <class I>
+struct TaskOfChunks {
+  const Problem& p;
+  const Task& t;
+  float* scratch;
+  Work* work;
+  int64_t panels = (t.columns + I::kPanel - 1) / I::kPanel;
+  int64_t panel_floats = p.layout.state_rows * I::kPanel;
+
+  HJ_INLINE float* states(int64_t head) const {
+    return scratch + p.layout.states + head * panels * panel_floats;
+  }
+  HJ_INLINE Columns columns(int64_t head) const { return {t.first_value_head + head, t.first_column, t.columns}; }
+  HJ_INLINE double* pending(int64_t head) const { return place<double>(scratch, p.layout.pending) + head; }
+
+  // What is right of the last token or dim in whole tiles stays zero.
+  HJ_INLINE void begin_tiles() const {
+    const Layout& at = p.layout;
     I::Tiles::configure();
-    zero_padding(p, scratch);
+    const auto zero = [&](int64_t from, int64_t end) HJ_INLINE_LAMBDA {
+      __builtin_memset(scratch + from, 0, static_cast<uint64_t>(end - from) * sizeof(float));
+    };
+    zero(at.key_parts, at.state_parts);
+    zero(at.states, at.kept + at.state_rows);
+    for (int64_t h = 0; h < p.plan.group; ++h) *pending(h) = 0;
   }
-  for (int64_t h = 0; h < p.plan.group; ++h) {
-    pack_state<I>(p.call.state_in + state_offset(p, t, h), p.plan.value_dim, dim, t.columns, rows,
-                  states + h * head_floats);
+
+  // A head's states become what they stand for.
+  HJ_INLINE void settle(int64_t head) const {
+    const float scale = exp_of(*pending(head));
+    *pending(head) = 0;
+    if (scale == 1) return;
+    float* state = states(head);
+    for (int64_t i = 0; i < panels * panel_floats; i += I::W) store<I::W>(state + i, load<I::W>(state + i) * scale);
   }
-  for (int64_t first = t.begin; first < t.end; first += p.plan.chunk) {
-    const int64_t left = t.end - first;
-    Span s = {t.batch, first, left < p.plan.chunk ? left : p.plan.chunk, t.key_head};
-    const int64_t padded = round_up(s.rows, kMatrixStep);
-    for (int64_t h = 0; h < p.plan.group; ++h) {
-      const bool starts = starts_key_head(p, t, h, &s);
-      const Head head = head_of(h, padded, starts);
-      if constexpr (kTiles) {
-        if (starts) prepare_matrix_chunk<I>(p, s, padded, scratch, work);
-      } else {
-        if (starts) prepare_chunk<I>(p, s, scratch, work);
-      }
-      if constexpr (kTiles) {
-        prepare_head<I>(p, s, head.columns.value_head, scratch, work);
-        prepare_matrix_head<I>(p, s.rows, padded, scratch);
-        run_matrix_head<I>(p, s, head, scratch, work);
-      } else {
-        run_head<I>(p, s, head.columns, starts, head.states, scratch, work);
-      }
+
+  // In floats, panel by panel.
+  HJ_INLINE void run_strong_head(const Span& s, int64_t head) const {
+    settle(head);
+    const Columns all = columns(head);
+    const PanelRows rows = prepare_head<I>(p, s, all.value_head, scratch, work);
+    for (int64_t i = 0; i < panels; ++i) {
+      const int64_t first = i * I::kPanel, left = all.columns - first;
+      const Columns c = {all.value_head, all.first + first, left < I::kPanel ? left : I::kPanel};
+      stage_values<I>(p, s, c, s.rows + kRowSlack, scratch);
+      run_panel<I>(p, rows, s.rows, 0, states(head) + i * panel_floats, scratch, work);
+      store_rows<I>(p, s, c, scratch + p.layout.outputs, p.layout.value_pitch);
     }
-    ++work->chunks;
   }
-  for (int64_t h = 0; h < p.plan.group; ++h) {
-    unpack_state<I>(states + h * head_floats, p.plan.value_dim, dim, t.columns, rows,
-                    p.call.state_out + state_offset(p, t, h));
+
+  // Decays that are too strong for tiles go through floats, which overwrite the scores of both.
+  HJ_INLINE void run_on_tiles(const Span& s, int64_t head, bool starts, Prepared* prepared) const {
+    const int64_t padded = round_up(s.rows, kMatrixStep);
+    const double decay = log_decay_of(p, s, t.first_value_head + head);
+    if (!(decay >= -kMostDecay)) {  // in this form a NaN is too strong
+      if (starts || *prepared != kInFloats) prepare_chunk<I>(p, s, scratch, work);
+      *prepared = kInFloats;
+      return run_strong_head(s, head);
+    }
+    if (starts || *prepared != kOnTiles) prepare_matrix_chunk<I>(p, s, padded, scratch, work);
+    *prepared = kOnTiles;
+    const bool renew = *pending(head) + decay < -kMostDecay;
+    const float scale = renew ? exp_of(*pending(head)) : 1.0f;
+    if (renew) *pending(head) = 0;
+    prepare_matrix_head<I>(p, s, t.first_value_head + head, padded, pending(head), scratch);
+    run_matrix_head<I>(p, s, {columns(head), starts, panels, padded, states(head), scale}, scratch, work);
   }
-  if constexpr (kTiles) I::Tiles::release();
-}
+
+  HJ_INLINE void run_in_floats(const Span& s, int64_t head, bool starts) const {
+    if (starts) prepare_chunk<I>(p, s, scratch, work);
+    run_head<I>(p, s, columns(head), starts, states(head), scratch, work);
+  }
+
+  template <bool kTiles>
+  HJ_INLINE void go() const {
+    const int64_t dim = p.plan.key_dim, pitch = p.plan.value_dim, rows = p.layout.state_rows;
+    if constexpr (kTiles) begin_tiles();
+    for (int64_t h = 0; h < p.plan.group; ++h) {
+      pack_state<I>(p.call.state_in + state_offset(p, t, h), pitch, dim, t.columns, rows, states(h));
+    }
+    for (int64_t first = t.begin; first < t.end; first += p.plan.chunk) {
+      const int64_t left = t.end - first;
+      Span s = {t.batch, first, left < p.plan.chunk ? left : p.plan.chunk, t.key_head};
+      Prepared prepared = kOnTiles;
+      for (int64_t h = 0; h < p.plan.group; ++h) {
+        const bool starts = starts_key_head(p, t, h, &s);
+        if constexpr (kTiles) {
+          run_on_tiles(s, h, starts, &prepared);
+        } else {
+          run_in_floats(s, h, starts);
+        }
+      }
+      ++work->chunks;
+    }
+    for (int64_t h = 0; h < p.plan.group; ++h) {
+      if constexpr (kTiles) settle(h);
+      unpack_state<I>(states(h), pitch, dim, t.columns, rows, p.call.state_out + state_offset(p, t, h));
+    }
+    if constexpr (kTiles) I::Tiles::release();
+  }
+};
 
 // On matrix tiles where the plan says so, else in floats.
 template <class I>
 HJ_INLINE void choose_chunks(const Problem& p, const Task& t, float* scratch, Work* work) {
   if constexpr (I::Tiles::kThere) {
-    if (p.layout.matrix_rows > 0) return run_chunks<I, true>(p, t, scratch, work);
+    if (p.layout.matrix_rows > 0) return TaskOfChunks<I>{p, t, scratch, work}.template go<true>();
   }
-  run_chunks<I, false>(p, t, scratch, work);
+  TaskOfChunks<I>{p, t, scratch, work}.template go<false>();
 }
 
 template <class I>

@@ -32,6 +32,11 @@ struct AmxTiles {
   static HJ_INLINE void zero() {
     __asm__ volatile("tilezero %%tmm%c0" : : "i"(Tile));
   }
+  // Past the first-level cache, where it would take the place of what is written.
+  template <int Tile>
+  static HJ_INLINE void stream(const void* from, int64_t pitch) {
+    __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" : : "r"(from), "r"(pitch), "i"(Tile) : "memory");
+  }
   // Rows are `pitch` bytes apart.
   template <int Tile>
   static HJ_INLINE void load(const void* from, int64_t pitch) {

@@ -33,6 +33,10 @@ struct PortableTiles {
     }
   }
   template <int Tile>
+  static void stream(const void* from, int64_t pitch) {
+    load<Tile>(from, pitch);
+  }
+  template <int Tile>
   static void store(void* to, int64_t pitch) {
     for (int r = 0; r < kTileSide; ++r) {
       __builtin_memcpy(static_cast<char*>(to) + r * pitch, tile_registers[Tile].at[r], sizeof(float) * kTileSide);

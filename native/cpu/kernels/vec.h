@@ -8,6 +8,7 @@
 
 #define HJ_INLINE inline __attribute__((always_inline))
 #define HJ_INLINE_LAMBDA __attribute__((always_inline))
+#define HJ_SLICE static __attribute__((noinline))  // shared by many places, else code would not fit its cache
 #if defined(__clang__)
 #define HJ_UNROLL _Pragma("clang loop unroll(full)")
 #else
