@@ -10,6 +10,9 @@
 namespace hajax::cpu {
 namespace {
 
+// Slices in which tiles may rest, see Beside.
+constexpr int64_t kInputsRest = 2;
+constexpr int64_t kRowsRest = 32;
 constexpr int64_t kTileMacs = kTileRows * kTileRows * kTileDepth;
 
 template <class T>
@@ -45,47 +48,88 @@ HJ_INLINE void zero_rows(const Left& to, int64_t first, int64_t end) {
   }
 }
 
-// Input rows into parts, and the factors that they were not multiplied by.
-template <class I, int N>
-HJ_INLINE void split_inputs(const Problem& p, const Span& s, const void* base, float scale, const Left& to,
-                            float* factor) {
-  const int64_t dim = p.plan.key_dim;
-  const int32_t dtype = p.plan.input_dtype;
-  const bool normalise = p.call.l2norm_eps >= 0;
-  for (int64_t first = 0; first < s.rows; first += kNarrowest) {
-    const int64_t inside = s.rows - first < kNarrowest ? s.rows - first : kNarrowest;
-    float squares[kNarrowest][kNarrowest] = {}, columns[kNarrowest][kNarrowest];
-    for (int64_t r = 0; r < inside; ++r) {
-      const int64_t offset = key_offset(p, s, first + r);
-      F<I::W> sum{};
-      F<kNarrowest> rest{};
-      over_columns<I::W>(dim, [&](auto width, int64_t d) HJ_INLINE_LAMBDA {
-        constexpr int V = decltype(width)::value;
-        const F<V> x = load_as<V>(dtype, base, offset + d);
-        if constexpr (V == I::W) {
-          sum += x * x;
-        } else {
-          rest += x * x;
-        }
-        if constexpr (N == 1) {  // bf16 as it is
-          __builtin_memcpy(element(to, first + r, d), static_cast<const uint16_t*>(base) + offset + d,
-                           V * sizeof(uint16_t));
-        } else {
-          split_row<V, N>(x, element(to, first + r, d), to.stride);
-        }
-      });
-      store<kNarrowest>(squares[r], rest + low_half(sum) + high_half(sum));
+// A row of bf16 into its place, and sums of its squares.
+template <class I>
+HJ_INLINE F<kNarrowest> copy_row(const uint16_t* from, int64_t dim, uint16_t* to) {
+  constexpr int W = I::W;
+  using U = typename VecOf<W>::U;
+  static_assert(2 * W == kTileDepth || W < kTileDepth / 2);
+  F<W> low{}, high{};
+  int64_t d = 0;
+  for (; d + kTileDepth <= dim; d += kTileDepth, to += kPairRows * kTileDepth) {
+    HJ_UNROLL
+    for (int64_t c = 0; c < kTileDepth; c += 2 * W) {
+      const F<W> both = load<W>(reinterpret_cast<const float*>(from + d + c));
+      store<W>(reinterpret_cast<float*>(to + c), both);
+      const F<W> x = (F<W>)((U)both << kBf16Shift), y = (F<W>)((U)both & kHighHalf);
+      low += x * x;
+      high += y * y;
     }
-    F<kNarrowest> factors = splat<kNarrowest>(scale);
-    if (normalise) {  // eight rows at a time, as sums across lanes, roots and quotients are slow one by one
-      transpose_block<kNarrowest>(squares[0], kNarrowest, columns[0], kNarrowest);
-      F<kNarrowest> sums = splat<kNarrowest>(p.call.l2norm_eps);
-      for (int i = 0; i < kNarrowest; ++i) sums += load<kNarrowest>(columns[i]);
-      for (int i = 0; i < kNarrowest; ++i) sums[i] = __builtin_sqrtf(sums[i]);
-      factors /= sums;
-    }
-    store<kNarrowest>(factor + first, factors);
   }
+  F<kNarrowest> rest{};
+  for (int64_t c = 0; d + c < dim; c += kNarrowest) {
+    const F<kNarrowest> x = load_as<kNarrowest>(kDtype_bfloat16, from, d + c);
+    __builtin_memcpy(to + c, from + d + c, kNarrowest * sizeof(uint16_t));
+    rest += x * x;
+  }
+  low += high;
+  return rest + low_half(low) + high_half(low);
+}
+
+// Likewise of any type, into parts.
+template <class I, int N>
+HJ_INLINE F<kNarrowest> split_row_of(int32_t dtype, const void* base, int64_t offset, int64_t dim, const Left& to,
+                                     int64_t row) {
+  F<I::W> sum{};
+  F<kNarrowest> rest{};
+  over_columns<I::W>(dim, [&](auto width, int64_t d) HJ_INLINE_LAMBDA {
+    constexpr int V = decltype(width)::value;
+    const F<V> x = load_as<V>(dtype, base, offset + d);
+    if constexpr (V == I::W) {
+      sum += x * x;
+    } else {
+      rest += x * x;
+    }
+    split_row<V, N>(x, element(to, row, d), to.stride);
+  });
+  return rest + low_half(sum) + high_half(sum);
+}
+
+// Input rows [first, first + kNarrowest), those there are, into parts, and the factors that they were not multiplied by.
+template <class I, int N>
+HJ_SLICE void split_inputs(const Problem& p, const Span& s, int64_t first, const void* base, float scale, const Left& to,
+                           float* factor) {
+  const int64_t dim = p.plan.key_dim;
+  const int64_t inside = s.rows - first < kNarrowest ? s.rows - first : kNarrowest;
+  float squares[kNarrowest][kNarrowest] = {}, columns[kNarrowest][kNarrowest];
+  for (int64_t r = 0; r < inside; ++r) {
+    const int64_t offset = key_offset(p, s, first + r);
+    if constexpr (N == 1) {
+      store<kNarrowest>(squares[r],
+                        copy_row<I>(static_cast<const uint16_t*>(base) + offset, dim, element(to, first + r, 0)));
+    } else {
+      store<kNarrowest>(squares[r], split_row_of<I, N>(p.plan.input_dtype, base, offset, dim, to, first + r));
+    }
+  }
+  F<kNarrowest> factors = splat<kNarrowest>(scale);
+  if (p.call.l2norm_eps >= 0) {  // eight rows at a time, as sums across lanes, roots and quotients are slow one by one
+    transpose_block<kNarrowest>(squares[0], kNarrowest, columns[0], kNarrowest);
+    F<kNarrowest> sums = splat<kNarrowest>(p.call.l2norm_eps);
+    for (int i = 0; i < kNarrowest; ++i) sums += load<kNarrowest>(columns[i]);
+    for (int i = 0; i < kNarrowest; ++i) sums[i] = __builtin_sqrtf(sums[i]);
+    factors /= sums;
+  }
+  store<kNarrowest>(factor + first, factors);
+}
+
+template <class I>
+HJ_INLINE auto splitting_inputs(const Problem& p, const Span& s, const void* base, float scale, const Left& to,
+                                float* factor) {
+  return beside((s.rows + kNarrowest - 1) / kNarrowest, [=, &p, &s](int64_t i) HJ_INLINE_LAMBDA {
+    with_parts(to.parts, [&](auto parts) HJ_INLINE_LAMBDA {
+      split_inputs<I, decltype(parts)::value>(p, s, i * kNarrowest, base, scale, to, factor);
+    });
+  });
 }
 
 // The key parts, transposed: as pairs, which K K^T and Q K^T multiply with, and as rows, for K^T X.
@@ -104,8 +148,10 @@ HJ_INLINE void transpose_parts(const Problem& p, int64_t rows, float* scratch) {
         const float* from = reinterpret_cast<const float*>(element(key, r, 2 * d) + i * key.stride);
         transpose_block<B>(from, kTileDepth / 2, to + d * pairs.pitch + r, pairs.pitch);
       }
+      I::Tiles::stay_awake();
     }
     for (int64_t d = 0; d < channels; ++d) {
+      if (d % kRowsRest == 0) I::Tiles::stay_awake();
       for (int64_t r = 0; r < rows; r += 2 * I::W) {
         const float* both = to + d * pairs.pitch + r;
         const U first = (U)load<I::W>(both), second = (U)load<I::W>(both + I::W);
@@ -117,68 +163,71 @@ HJ_INLINE void transpose_parts(const Problem& p, int64_t rows, float* scratch) {
 }
 
 // Whole tiles of the lower triangle of rows x keys, both as they came.
-template <class I>
+template <class I, class Body>
 HJ_INLINE int64_t lower_scores(const Problem& p, const Left& rows, int64_t padded, int64_t precision, float* scratch,
-                               float* to) {
+                               float* to, const Beside<Body>& work) {
   using M = typename I::Tiles;
   const int64_t pitch = p.layout.pitch;
   const Right keys = pairs_operand(p, scratch);
-  int64_t products = 0;
+  const int64_t blocks = padded / kPairRows, all = blocks * (blocks + 1) / 2;
+  int64_t products = 0, block = 0;
   for (int64_t r = 0; r < padded; r += kPairRows) {
     for (int64_t c = 0; c <= r; c += kPairRows) {
       products += multiply<M>(from_row(rows, r), from_column(keys, c), p.layout.matrix_dim, precision,
-                              to + r * pitch + c, pitch, beside_nothing());
+                              to + r * pitch + c, pitch, share_of(work, block, all));
+      ++block;
     }
   }
   return products;
 }
 
-// Parts of the lower triangle `from` of all rows from `first` on: of a row the columns before `end(row)`, and zeros beside
-// them, up to whole tiles.
-template <class I, int N, class End>
-HJ_INLINE void split_triangle(const Problem& p, const float* from, int64_t first, int64_t rows, const Left& to,
-                              const End& end) {
+// Parts of `count` columns of a row, and zeros beside them, up to whole tiles.
+template <class I, int N>
+HJ_SLICE void split_triangle_row(const float* from, int64_t count, uint16_t* to, int64_t stride) {
   constexpr int W = I::W;
   using Int = typename VecOf<W>::I;
-  static_assert(kPairRows % (2 * W) == 0);
-  for (int64_t r = first; r < rows; ++r) {
-    const int32_t count = static_cast<int32_t>(end(r));
-    for (int32_t c = 0; c < count; c += 2 * W) {
-      const float* at = from + r * p.layout.pitch + c;
-      const Int low = iota<W>() + c, high = low + W;
-      const F<W> x = low < count ? load<W>(at) : F<W>{};
-      const F<W> y = high < count ? load<W>(at + W) : F<W>{};
-      split_rows<W, N>(x, y, element(to, r, c), to.stride);
-    }
+  static_assert(kPairRows % (2 * W) == 0 && kTileDepth == 2 * W);
+  const int32_t end = static_cast<int32_t>(count);
+  for (int32_t c = 0; c < end; c += 2 * W, to += kPairRows * kTileDepth) {
+    const Int low = iota<W>() + c, high = low + W;
+    const F<W> x = low < end ? load<W>(from + c) : F<W>{};
+    const F<W> y = high < end ? load<W>(from + c + W) : F<W>{};
+    split_rows<W, N>(x, y, to, stride);
   }
 }
 
 // What the value heads of a group share.
 template <class I>
 HJ_INLINE void prepare_matrix_chunk(const Problem& p, const Span& s, int64_t padded, float* scratch, Work* work) {
+  using M = typename I::Tiles;
   const Layout& at = p.layout;
   const Left key = rows_operand(p, scratch, at.key_parts);
   const Left query = rows_operand(p, scratch, at.query_parts);
-  with_parts(at.input_parts, [&](auto parts) HJ_INLINE_LAMBDA {
-    constexpr int N = decltype(parts)::value;
-    split_inputs<I, N>(p, s, p.call.key, 1.0f, key, scratch + at.key_factor);
-    split_inputs<I, N>(p, s, p.call.query, p.call.scale, query, scratch + at.query_factor);
-  });
+  const Left mix = weights_operand(p, scratch, at.mix_parts, at.output_parts);
+  const Left lower = weights_operand(p, scratch, at.lower_parts, kStateParts);
   zero_rows(key, s.rows, padded);
   zero_rows(query, s.rows, padded);
+  run<M>(splitting_inputs<I>(p, s, p.call.key, 1.0f, key, scratch + at.key_factor), kInputsRest);
   transpose_parts<I>(p, padded, scratch);
-  int64_t products = lower_scores<I>(p, query, padded, at.output_parts, scratch, scratch + at.qk);
-  if (p.delta) products += lower_scores<I>(p, key, padded, kStateParts, scratch, scratch + at.kk);
-  const Left mix = weights_operand(p, scratch, at.mix_parts, at.output_parts);
-  with_parts(at.output_parts, [&](auto parts) HJ_INLINE_LAMBDA {
-    split_triangle<I, decltype(parts)::value>(p, scratch + at.qk, 0, padded, mix,
-                                              [](int64_t r) HJ_INLINE_LAMBDA { return r + 1; });
-  });
-  const Left lower = weights_operand(p, scratch, at.lower_parts, kStateParts);
+  const auto queries = splitting_inputs<I>(p, s, p.call.query, p.call.scale, query, scratch + at.query_factor);
+  int64_t products = 0;
   if (p.delta) {
-    split_triangle<I, kStateParts>(p, scratch + at.kk, kPairRows, padded, lower,
-                                   [](int64_t r) HJ_INLINE_LAMBDA { return r / kPairRows * kPairRows; });
+    products += lower_scores<I>(p, key, padded, kStateParts, scratch, scratch + at.kk, queries);
+  } else {
+    run<M>(queries, kInputsRest);
   }
+  const auto lowering = beside(p.delta ? padded - kPairRows : 0, [&](int64_t i) HJ_INLINE_LAMBDA {
+    const int64_t r = kPairRows + i;
+    split_triangle_row<I, kStateParts>(scratch + at.kk + r * at.pitch, r / kPairRows * kPairRows, element(lower, r, 0),
+                                       lower.stride);
+  });
+  products += lower_scores<I>(p, query, padded, at.output_parts, scratch, scratch + at.qk, lowering);
+  with_parts(at.output_parts, [&](auto parts) HJ_INLINE_LAMBDA {
+    const auto mixing = beside(padded, [&](int64_t r) HJ_INLINE_LAMBDA {
+      split_triangle_row<I, decltype(parts)::value>(scratch + at.qk + r * at.pitch, r + 1, element(mix, r, 0), mix.stride);
+    });
+    run<M>(mixing, kRowsRest);
+  });
   work->macs += products * kTileMacs;
 }
 
@@ -227,6 +276,7 @@ HJ_INLINE void prepare_matrix_head(const Problem& p, const Span& s, int64_t valu
   const Layout& at = p.layout;
   load_strengths(p, s, value_head, scratch);
   decay_rows<I>(p, s, value_head, pending, scratch);
+  I::Tiles::stay_awake();
   for (int64_t r = 0; r < padded; ++r) {
     const bool inside = r < s.rows;
     const float decay = inside ? scratch[at.from_start + r] : 1.0f;

@@ -104,6 +104,7 @@ struct MatrixHead {
       split_update_rows<I>(row(r), r, updates);
     }
   }
+  static constexpr int64_t kSlicesRest = 16;
   static constexpr int64_t kPrefetches = 8;
   static constexpr int64_t kCorrections = kTileRows / kSliceRows;
   static constexpr int64_t kUpperSlices = 2 * kCorrections + I::N;
@@ -113,7 +114,7 @@ struct MatrixHead {
   // The products of a panel, of a block of rows each.
   template <class Body>
   HJ_INLINE void erase(int64_t block, const Beside<Body>& work) {  // K S
-    if (!p.delta) return run(work);
+    if (!p.delta) return run<M>(work, kSlicesRest);
     products += multiply<M>(from_row(key, block), state, p.layout.matrix_dim, kStateParts, row(block), I::kPanel, work);
   }
   HJ_INLINE void erase_updates(int64_t block) {  // + (K K^T) X
@@ -157,7 +158,8 @@ struct MatrixHead {
 
   HJ_INLINE void go() {
     Panel before = {}, panel = panel_of(0);
-    run(splitting(&panel, 0, p.layout.matrix_dim / 2));
+    M::stay_awake();
+    run<M>(splitting(&panel, 0, p.layout.matrix_dim / 2), kSlicesRest);
     for (int64_t i = 0; i < head.panels; ++i) {
       const Panel next = panel_of(i + 1);
       solve(panel, i > 0 ? &before : nullptr);
@@ -165,7 +167,8 @@ struct MatrixHead {
       before = panel;
       panel = next;
     }
-    run(finishing(&before));
+    run<M>(finishing(&before), kSlicesRest);
+    M::stay_awake();
   }
 };
 

@@ -20,6 +20,7 @@ struct PortableTiles {
 
   static void configure() { __builtin_memset(tile_registers, 0, sizeof tile_registers); }
   static void release() {}
+  static void stay_awake() {}
 
   template <int Tile>
   static void zero() {
