@@ -10,7 +10,7 @@ from typing import Any
 import ml_dtypes  # noqa: F401 (numpy learns bfloat16 from it)
 import numpy as np
 
-from hajax import passes, planner, schedules
+from hajax import cost, passes, planner, schedules
 from hajax.backends import cpu
 from hajax.mechanisms import Mechanism
 from hajax.plans import Fused, Note, Plan, Shape
@@ -60,7 +60,7 @@ def _of_target(problem: Problem, target: CpuTarget) -> Iterator[Choice]:
     blocks = range(1, min(problem.target.threads, panels) + 1)
     workers = sorted({1, problem.target.threads})
     dots = [False]
-    if target.bf16_dot and shape.input_dtype == "bfloat16" and problem.mechanism.decay != "per_channel":
+    if cost.takes_bf16_dot(problem.mechanism, shape, target):
         dots.append(True)
     length = -(-shape.tokens // shape.sequences)
     fitting = [chunk for chunk in CHUNKS if chunk == CHUNKS[0] or chunk < 2 * length]

@@ -38,8 +38,10 @@ KERNELS = {
 
 
 def takes_bf16_dot(mechanism: Mechanism, shape: Shape, target: CpuTarget) -> bool:
-    """Whether the CPU's products of bf16 are used: where they pay, for inputs that are bf16 and meet before they are decayed."""
-    return target.bf16_dot and shape.input_dtype == "bfloat16" and mechanism.decay != "per_channel"
+    """Whether the CPU's products of bf16 are used: on matrix tiles of anything, in parts, else where inputs are bf16; never for
+    rows that are decayed channel by channel before they meet."""
+    dtype = target.matrix_tiles or shape.input_dtype == "bfloat16"
+    return target.bf16_dot and dtype and mechanism.decay != "per_channel"
 
 
 def costs_of(mechanism: Mechanism, shape: Shape, target: CpuTarget) -> KernelCosts:

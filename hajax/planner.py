@@ -13,7 +13,7 @@ from hajax.plans.verify_shape import verify_shape
 from hajax.schedules.ascend import checked_sequences
 from hajax.targets import CpuTarget, NpuTarget
 
-VERSION = 8
+VERSION = 9
 AUTO = "auto"  # the schedule of schedules.COMPARED that takes the least modelled time; of a CPU its only one
 Target = CpuTarget | NpuTarget
 

@@ -7,7 +7,7 @@ from hajax.targets import CpuTarget
 
 
 def choose_bf16_dot(draft: Draft, target: CpuTarget) -> Draft:
-    """Yes where the inputs are bf16 and the CPU has it, unless they are decayed channel by channel before they meet."""
+    """Yes where the CPU has it and inputs are bf16 or go to tiles, unless they are decayed by channel before they meet."""
     use = cost.takes_bf16_dot(draft.mechanism, draft.shape, target)
     if use:
         reason = "state and weights in parts, on matrix tiles" if target.matrix_tiles else "exact inputs at twice the fp32 rate"

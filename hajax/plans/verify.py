@@ -6,7 +6,7 @@ from hajax.plans.program import Programs
 from hajax.plans.verify_programs import verify_chip_shape, verify_programs
 from hajax.plans.verify_shape import MOST_SIZE, verify_shape
 from hajax.plans.wire_programs import check_header, target_name
-from hajax.targets import NpuTarget, npu
+from hajax.targets import ON_TILES, NpuTarget, npu
 
 CHUNKS = (16, 32, 64, 128)
 CACHE_LINE = 64
@@ -24,7 +24,7 @@ def verify(plan: Plan, target: NpuTarget | None = None) -> Plan:
     verify_shape(plan.shape)
     match plan.launch:
         case Fused():
-            _verify_fused(plan.shape, plan.launch)
+            _verify_fused(plan, plan.launch)
         case Programs():
             verify_programs(plan.shape, plan.launch, target or npu.load(target_name(plan)))
         case Packed(data):
@@ -42,7 +42,8 @@ def groups_of(shape: Shape) -> tuple[int, ...]:
     return (*some, *(shared * heads for heads in range(2, shape.key_heads + 1) if shape.key_heads % heads == 0))
 
 
-def _verify_fused(shape: Shape, launch: Fused) -> None:
+def _verify_fused(plan: Plan, launch: Fused) -> None:
+    shape = plan.shape
     panels = -(-shape.value_dim // max(launch.panel, 1))
     isas = abi.names("isas")
     rules: list[tuple[str, bool, str, object]] = [
@@ -59,8 +60,14 @@ def _verify_fused(shape: Shape, launch: Fused) -> None:
         ("launch.workers", 1 <= launch.workers <= MOST_WORKERS, f"from 1 to {MOST_WORKERS}", launch.workers),
         (
             "launch.bf16_dot",
-            not launch.bf16_dot or shape.input_dtype == "bfloat16",
+            not launch.bf16_dot or launch.isa in ON_TILES or shape.input_dtype == "bfloat16",
             "False for inputs that are not bfloat16",
+            launch.bf16_dot,
+        ),
+        (
+            "launch.bf16_dot",
+            not launch.bf16_dot or plan.mechanism.decay != "per_channel",
+            "False with a decay per channel",
             launch.bf16_dot,
         ),
         (

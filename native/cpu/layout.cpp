@@ -58,8 +58,7 @@ Layout layout_of(const hj_cpu_plan& plan, bool matrix) {
   at.to_end = take(at.pitch);
   at.key_factor = take(at.pitch);
   at.query_factor = take(at.pitch);
-  at.update =
-      take(std::max(rows * panel, kTokenVectors * static_cast<int64_t>(plan.value_dim)));
+  at.update = take(std::max(rows * panel, kTokenVectors * static_cast<int64_t>(plan.value_dim)));
   at.value_pitch = matrix ? panel : block_panels * panel;
   at.values = take(rows * at.value_pitch);
   at.outputs = take(rows * at.value_pitch);

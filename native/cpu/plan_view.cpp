@@ -100,9 +100,9 @@ Failure check_bf16_dot(const hj_cpu_plan& p, const Kernels& kernels, GramFunctio
   *gram = nullptr;
   if (p.bf16_dot == 0) return {};
   if (p.bf16_dot != 1) return bad("bf16_dot", "0 or 1", p.bf16_dot);
-  if (kernels.matrix) return {};  // anything in parts of bf16
-  if (p.input_dtype != kDtype_bfloat16) return bad("bf16_dot", "0 unless input_dtype is bfloat16", p.bf16_dot);
   if (p.header.decay == kDecay_per_channel) return bad("bf16_dot", "0 with a decay per channel", p.bf16_dot);
+  if (kernels.matrix) return {};  // any type, in parts of bf16
+  if (p.input_dtype != kDtype_bfloat16) return bad("bf16_dot", "0 unless input_dtype is bfloat16", p.bf16_dot);
   if (p.isa != kIsa_avx512) return bad("bf16_dot", std::string("0 with ISA ") + isa_name(p.isa), p.bf16_dot);
   *gram = bf16_gram();
   if (*gram == nullptr)

@@ -62,7 +62,7 @@ struct Layout {
   int64_t write_scale;    // updates: norm of the key and write strength
   int64_t erase_scale;    // norm of the key and erase strength
   int64_t pending;        // [group] doubles: the log decay that a state is still to be multiplied by
-  int64_t matrix_rows;   // tokens of a chunk and channels of a key, up to whole tiles; 0 without matrix tiles
+  int64_t matrix_rows;    // tokens of a chunk and channels of a key, up to whole tiles; 0 without matrix tiles
   int64_t matrix_dim;
   int64_t input_parts;   // bf16 parts of an element of a key or query row
   int64_t output_parts;  // of operands that only the output is made from

@@ -71,6 +71,11 @@ CASES = [
         for g in ("none", "0", "-1e-4", "-5", "-20", "-80", "-1e4", "-1e30", "-inf")
         for d in ("float32", "bfloat16")
     ],
+    *[  # decays that add up over chunks until a state has to take them in, and that are too strong for tiles in some heads
+        Case(g=g, t=300, r=r, group=r, steps=0, dk=40)
+        for g in ("-0.02", "-0.3", "-0.7", "-0.78", "-0.8", "mixed")
+        for r in (1, 2)
+    ],
     *[Case(g=g, t=20, steps=99) for g in ("none", "0", "-1e-4", "-20", "-1e4", "-inf")],
     *[Case(beta=beta, g="-1e-4", steps=steps) for beta in ("0", "1") for steps in (0, 99)],
     *[Case(eps=eps, steps=steps, g="-0.05") for eps in (-1.0, 1e-6, 1e-3) for steps in (0, 99)],
@@ -107,11 +112,15 @@ def test_equals_the_recurrence(case, isa):
 
 
 @pytest.mark.parametrize("isa", ON_TILES)
-@pytest.mark.parametrize("case", [case for case in CASES if case.steps < case.t], ids=str)
+@pytest.mark.parametrize("case", [case for case in CASES if case.steps < case.t and not case.channels], ids=str)
 def test_matrix_tiles_equal_the_recurrence(case, isa):
     """Within the same bounds: products of bf16 parts lose no more than fp32 does."""
-    counters = check(replace(case, isa=isa, bf16_dot=1))[3]
+    case = replace(case, isa=isa, bf16_dot=1)
+    counters = check(case)[3]
     assert counters["bf16_dot"] == int(counters["chunks"] > 0)
+    if case.g == "mixed":  # most chunks have a decay that is too strong, and ran in floats: once more without
+        mild = check(replace(case, g="mild"))[3]
+        assert not mild["chunks"] or mild["macs"] > check(replace(case, g="mild", bf16_dot=0))[3]["macs"]
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -167,8 +176,9 @@ def test_work_is_counted_with_its_padding(isa):
     chunk = check(Case(isa=isa, t=64, steps=0, dk=128, dv=128))[3]
     least = 3 * 64 * 128 * 128 + 2 * 128 * 64 * 65 // 2 + 2 * 128 * 64 * 63 // 2
     assert least <= chunk["macs"] <= 1.25 * least
-    if isa in ON_TILES:  # six products of bf16 parts for one of floats, and larger tiles
-        assert 6 * least <= check(Case(isa=isa, t=64, steps=0, dk=128, dv=128, bf16_dot=1))[3]["macs"] <= 7.5 * least
+    if isa in ON_TILES:  # six products of bf16 parts for one of floats, less those that are solved in floats, and larger tiles
+        tiles = check(Case(isa=isa, t=64, steps=0, dk=128, dv=128, g="mild", bf16_dot=1))[3]
+        assert 5.5 * least <= tiles["macs"] <= 7 * least
 
 
 @pytest.mark.parametrize("channels", [False, True])

@@ -119,8 +119,9 @@ def test_two_strengths_need_the_correction_and_a_decay_per_channel_refuses_the_b
     plan.header.strengths = 2
     assert execute(case, inputs_of(case), plan=plan)[0] == abi.table("statuses").bad_plan
     assert last_error() == "plan: strengths: expected 1 without delta, got 2"
-    case = Case(isa=IN_FLOATS[-1], channels=True, dtype="bfloat16")
-    plan = plan_of(case)
-    plan.bf16_dot = 1
-    assert execute(case, inputs_of(case), plan=plan)[0] == abi.table("statuses").bad_plan
-    assert last_error() == "plan: bf16_dot: expected 0 with a decay per channel, got 1"
+    for isa in {ISAS[-1], IN_FLOATS[-1]}:
+        case = Case(isa=isa, channels=True, dtype="bfloat16")
+        plan = plan_of(case)
+        plan.bf16_dot = 1
+        assert execute(case, inputs_of(case), plan=plan)[0] == abi.table("statuses").bad_plan
+        assert last_error() == "plan: bf16_dot: expected 0 with a decay per channel, got 1"

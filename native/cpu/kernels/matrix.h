@@ -77,9 +77,9 @@ HJ_INLINE void store_sums(float* to, int64_t pitch) {
   M::template store<3>(to + kTileRows * pitch + kTileRows, bytes);
 }
 
-// Elementwise work, body(0) to body(count - 1), that is woven between the instructions of a product. Tiles and vectors are
-// units of their own, but a CPU looks only some hundred instructions ahead: work in one piece behind a product would wait
-// for most of it, and the tiles then for the work.
+// Elementwise work, body(0) to body(count - 1), that is woven between the instructions of a product. Tiles and vectors
+// are units of their own, but a CPU looks only some hundred instructions ahead: work in one piece behind a product
+// would wait for most of it, and the tiles then for the work.
 template <class Body>
 struct Beside {
   int64_t count;
@@ -130,7 +130,8 @@ HJ_INLINE int64_t add_product(const Left& a, const Right& b, int64_t depth, int6
   constexpr int64_t a_bytes = kTileDepth * static_cast<int64_t>(sizeof(uint16_t));
   const int64_t b_bytes = b.pitch * static_cast<int64_t>(sizeof(uint32_t));
   const int64_t left_parts = a.parts < precision ? a.parts : precision;
-  const auto right_parts = [&](int64_t i) HJ_INLINE_LAMBDA { return b.parts < precision - i ? b.parts : precision - i; };
+  const auto right_parts = [&](int64_t i)
+                               HJ_INLINE_LAMBDA { return b.parts < precision - i ? b.parts : precision - i; };
   int64_t steps = 0;
   for (int64_t i = 0; i < left_parts; ++i) steps += right_parts(i);
   steps *= depth / kTileDepth;
@@ -169,7 +170,7 @@ HJ_INLINE int64_t multiply(const Left& a, const Right& b, int64_t depth, int64_t
 // to += A B.
 template <class M, class Body>
 HJ_INLINE int64_t multiply_onto(const Left& a, const Right& b, int64_t depth, int64_t precision, float* to,
-                              int64_t pitch, const Beside<Body>& work) {
+                                int64_t pitch, const Beside<Body>& work) {
   load_sums<M>(to, pitch);
   const int64_t products = add_product<M>(a, b, depth, precision, work);
   store_sums<M>(to, pitch);

@@ -95,10 +95,11 @@ HJ_INLINE F<kNarrowest> split_row_of(int32_t dtype, const void* base, int64_t of
   return rest + low_half(sum) + high_half(sum);
 }
 
-// Input rows [first, first + kNarrowest), those there are, into parts, and the factors that they were not multiplied by.
+// Input rows [first, first + kNarrowest), those there are, into parts, and the factors that they were not multiplied
+// by.
 template <class I, int N>
-HJ_SLICE void split_inputs(const Problem& p, const Span& s, int64_t first, const void* base, float scale, const Left& to,
-                           float* factor) {
+HJ_SLICE void split_inputs(const Problem& p, const Span& s, int64_t first, const void* base, float scale,
+                           const Left& to, float* factor) {
   const int64_t dim = p.plan.key_dim;
   const int64_t inside = s.rows - first < kNarrowest ? s.rows - first : kNarrowest;
   float squares[kNarrowest][kNarrowest] = {}, columns[kNarrowest][kNarrowest];
@@ -224,7 +225,8 @@ HJ_INLINE void prepare_matrix_chunk(const Problem& p, const Span& s, int64_t pad
   products += lower_scores<I>(p, query, padded, at.output_parts, scratch, scratch + at.qk, lowering);
   with_parts(at.output_parts, [&](auto parts) HJ_INLINE_LAMBDA {
     const auto mixing = beside(padded, [&](int64_t r) HJ_INLINE_LAMBDA {
-      split_triangle_row<I, decltype(parts)::value>(scratch + at.qk + r * at.pitch, r + 1, element(mix, r, 0), mix.stride);
+      split_triangle_row<I, decltype(parts)::value>(scratch + at.qk + r * at.pitch, r + 1, element(mix, r, 0),
+                                                    mix.stride);
     });
     run<M>(mixing, kRowsRest);
   });
@@ -237,7 +239,8 @@ constexpr double kMostDecay = 50;
 // exp(sum) for a sum that is not positive: what the float of it loses comes back as a factor.
 HJ_INLINE float exp_of(double sum) {
   const float near = static_cast<float>(sum);
-  return exp_nonpositive<kNarrowest>(splat<kNarrowest>(near))[0] * (static_cast<float>(sum - static_cast<double>(near)) + 1);
+  return exp_nonpositive<kNarrowest>(splat<kNarrowest>(near))[0] *
+         (static_cast<float>(sum - static_cast<double>(near)) + 1);
 }
 
 HJ_INLINE double log_decay_of(const Problem& p, const Span& s, int64_t value_head) {
@@ -266,10 +269,10 @@ HJ_INLINE void decay_rows(const Problem& p, const Span& s, int64_t value_head, d
   }
 }
 
-// The factors of a value head's rows. Norms, strengths and decays are all that tells its equations from those of the raw
-// rows, and none is in a product: with d the decay since the state was last multiplied by its own and f the norm's factor of
-// a key, f X / d, S and O / d are what keys, queries and their scores multiply. A decay of more than e^-kMostDecay would not
-// allow that.
+// The factors of a value head's rows. Norms, strengths and decays are all that tells its equations from those of the
+// raw rows, and none is in a product: with d the decay since the state was last multiplied by its own and f the norm's
+// factor of a key, f X / d, S and O / d are what keys, queries and their scores multiply. A decay of more than
+// e^-kMostDecay would not allow that.
 template <class I>
 HJ_INLINE void prepare_matrix_head(const Problem& p, const Span& s, int64_t value_head, int64_t padded, double* pending,
                                    float* scratch) {

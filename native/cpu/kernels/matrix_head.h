@@ -119,8 +119,8 @@ struct MatrixHead {
   }
   HJ_INLINE void erase_updates(int64_t block) {  // + (K K^T) X
     if (!p.delta) return;
-    products += multiply_onto<M>(from_row(lower, block), updates, block, kStateParts, row(block), I::kPanel,
-                                 beside_nothing());
+    products +=
+        multiply_onto<M>(from_row(lower, block), updates, block, kStateParts, row(block), I::kPanel, beside_nothing());
   }
   template <class Body>
   HJ_INLINE void query_state(int64_t block, const Beside<Body>& work) {  // Q S
@@ -132,8 +132,8 @@ struct MatrixHead {
                                  I::kPanel, beside_nothing());
   }
 
-  // X = write V - erase (K S + (K K^T) X): a block of rows is solved beside the products of the next one, the last beside
-  // Q S.
+  // X = write V - erase (K S + (K K^T) X): a block of rows is solved beside the products of the next one, the last
+  // beside Q S.
   HJ_INLINE void solve(const Panel& panel, const Panel* before) {
     const int64_t blocks = head.padded / kPairRows, last = head.padded - kPairRows;
     erase(0, followed_by(finishing(before), prefetching(panel)));
@@ -142,8 +142,7 @@ struct MatrixHead {
       erase_updates(block + kPairRows);
     }
     for (int64_t i = 0; i < blocks; ++i) {
-      query_state(i * kPairRows,
-                  solving(panel, last, i * kSolveSlices / blocks, (i + 1) * kSolveSlices / blocks));
+      query_state(i * kPairRows, solving(panel, last, i * kSolveSlices / blocks, (i + 1) * kSolveSlices / blocks));
     }
     for (int64_t block = 0; block < head.padded; block += kPairRows) query_updates(block);
   }

@@ -1,5 +1,5 @@
-// What is elementwise with the rows of a panel on matrix tiles, in slices short enough to go between the instructions of
-// a product.
+// What is elementwise with the rows of a panel on matrix tiles, in slices short enough to go between the instructions
+// of a product.
 #ifndef HAJAX_NATIVE_CPU_KERNELS_MATRIX_PANEL_H_
 #define HAJAX_NATIVE_CPU_KERNELS_MATRIX_PANEL_H_
 
@@ -36,7 +36,8 @@ HJ_SLICE void split_state_rows(float* state, float scale, int64_t row, const Rig
   }
 }
 
-// Rows of x, which hold K S + (K K^T) X of the blocks before, become write V / decay - erase of that, times the key's norm.
+// Rows of x, which hold K S + (K K^T) X of the blocks before, become write V / decay - erase of that, times the key's
+// norm.
 template <class I>
 HJ_SLICE void correct_rows(const Problem& p, const Span& s, const Columns& c, int64_t first, float* x, float* scratch) {
   constexpr int W = I::W;
@@ -52,8 +53,7 @@ HJ_SLICE void correct_rows(const Problem& p, const Span& s, const Columns& c, in
     const F<W> erase = splat<W>(scratch[at.erase_scale + r]);
     HJ_UNROLL
     for (int j = 0; j < I::N; ++j) {
-      const F<W> v =
-          whole ? load_as<W>(p.plan.input_dtype, p.call.value, offset + j * W) : load<W>(staged + j * W);
+      const F<W> v = whole ? load_as<W>(p.plan.input_dtype, p.call.value, offset + j * W) : load<W>(staged + j * W);
       if (!p.delta) {
         store<W>(x + j * W, write * (value * v));
       } else if (p.two_strengths) {

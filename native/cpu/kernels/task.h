@@ -182,9 +182,7 @@ struct TaskOfChunks {
   int64_t panels = (t.columns + I::kPanel - 1) / I::kPanel;
   int64_t panel_floats = p.layout.state_rows * I::kPanel;
 
-  HJ_INLINE float* states(int64_t head) const {
-    return scratch + p.layout.states + head * panels * panel_floats;
-  }
+  HJ_INLINE float* states(int64_t head) const { return scratch + p.layout.states + head * panels * panel_floats; }
   HJ_INLINE Columns columns(int64_t head) const { return {t.first_value_head + head, t.first_column, t.columns}; }
   HJ_INLINE double* pending(int64_t head) const { return place<double>(scratch, p.layout.pending) + head; }
 

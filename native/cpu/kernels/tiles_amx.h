@@ -51,8 +51,8 @@ struct AmxTiles {
   static HJ_INLINE void multiply() {
     __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(To), "i"(A), "i"(B));
   }
-  // Tiles that rest for some 300 ns start again slowly: a product that follows takes up to a microsecond more (measured on
-  // Sapphire Rapids). One now and then keeps them going; its sums are nobody's.
+  // Tiles that rest for some 300 ns start again slowly: a product that follows takes up to a microsecond more (measured
+  // on Sapphire Rapids). One now and then keeps them going; its sums are nobody's.
   static HJ_INLINE void stay_awake() { multiply<0, 4, 6>(); }
 };
 
