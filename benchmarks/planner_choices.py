@@ -106,11 +106,11 @@ def fit(rows: list[dict[str, Any]], isa: str) -> dict[str, float]:
         times.append(1e6 * row["microseconds"])  # picoseconds
     left = np.array(table) / np.array(times)[:, None]
     used = list(range(left.shape[1]))
-    while True:  # drops what would be negative, one at a time
+    while True:  # drops what would be negative, one at a time, but not the unit
         found, *_ = np.linalg.lstsq(left[:, used], np.ones(len(left)), rcond=None)
-        if (found >= 0).all():
+        if len(used) == 1 or (found[1:] >= 0).all():
             break
-        used.pop(int(found.argmin()))
+        used.pop(1 + int(found[1:].argmin()))
     constants = dict(zip(used, found, strict=True))
     errors = np.abs(left[:, used] @ found - 1)
     unit = constants[0]

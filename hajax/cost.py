@@ -23,6 +23,8 @@ class KernelCosts:
     parallel_units: float = 4e6  # below so much work a second thread costs more than it brings (about 100 us; not fitted)
 
 
+_TILE_TOKENS = 32  # rows of two matrix tiles
+
 # Fitted by `python benchmarks/planner_choices.py --fit` to single-thread CPU times; other kernels take the DEFAULT row.
 DEFAULT = "avx2"
 KERNELS = {
@@ -30,7 +32,7 @@ KERNELS = {
     "avx2": KernelCosts(40.0, 30.0, 5.0, 100.0, state_pass=5.0, token_state=8.0, repack=7.5),
     # Sapphire Rapids, one unit 9.9 ps (101 G a second)
     "avx512": KernelCosts(87.0, 45.0, 45.0, 81.0, state_pass=7.8, token_state=11.0, repack=14.5),
-    # The same on its matrix tiles, one unit 1.66 ps (602 G a second)
+    # The same on its matrix tiles, one unit 1.66 ps (602 G a second): of an earlier kernel, whose best choices are this one's
     "matrix": KernelCosts(
         383.0, 1288.0, 1288.0, 0.0, state_pass=330.0, token_state=66.0, repack=89.0, row_tile=32, parallel_units=2.4e7
     ),
@@ -38,10 +40,12 @@ KERNELS = {
 
 
 def takes_bf16_dot(mechanism: Mechanism, shape: Shape, target: CpuTarget) -> bool:
-    """Whether the CPU's products of bf16 are used: on matrix tiles of anything, in parts, else where inputs are bf16; never for
-    rows that are decayed channel by channel before they meet."""
-    dtype = target.matrix_tiles or shape.input_dtype == "bfloat16"
-    return target.bf16_dot and dtype and mechanism.decay != "per_channel"
+    """Whether the CPU's products of bf16 are used: where inputs are bf16, on matrix tiles also for others, in parts, when tokens
+    fill a tile; never for rows that are decayed channel by channel before they meet."""
+    if not target.bf16_dot or mechanism.decay == "per_channel":
+        return False
+    fills = shape.tokens is None or shape.tokens >= shape.sequences * _TILE_TOKENS
+    return shape.input_dtype == "bfloat16" or (target.matrix_tiles and fills)
 
 
 def costs_of(mechanism: Mechanism, shape: Shape, target: CpuTarget) -> KernelCosts:
