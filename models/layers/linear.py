@@ -11,21 +11,19 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-_FEW_ROWS = 128
-
 
 def linear(x: jax.Array, weight: jax.Array, *, preferred_element_type: jax.typing.DTypeLike | None = None) -> jax.Array:
     """x [..., in] times weight [out, in] -> [..., out], in x's dtype unless preferred_element_type says otherwise.
 
-    Few bfloat16 rows are multiplied into fp32 and rounded after, and one row is made two: XLA CPU has a kernel for that form
-    and a scalar loop for the other (measured for a 1024 x 3584 SwiGLU at one row: 2.2 ms against 25 ms; from about 128 rows
-    on, the plain form is no slower).
+    bfloat16 is multiplied into fp32 and rounded after, and one row is made two: XLA CPU multiplies that form by the CPU's own
+    bf16 instructions, and widens the operands (or, at one row, loops over scalars) for a bfloat16 result. Measured, one core
+    with AMX, 2048 x 1024 by 1024 x 3584: 17 ms against 85 ms; on Zen 4 a 1024 x 3584 SwiGLU at one row: 2.2 ms against 25 ms.
     """
     kind = x.dtype if preferred_element_type is None else jnp.dtype(preferred_element_type)
     rows = x.reshape(-1, x.shape[-1])
     count = rows.shape[0]
     result = kind
-    if x.dtype == jnp.bfloat16 and count <= _FEW_ROWS:
+    if x.dtype == jnp.bfloat16:
         result = jnp.dtype(jnp.float32)
         rows = jnp.pad(rows, ((0, 1), (0, 0))) if count == 1 else rows
     product = jax.lax.dot_general(rows, weight.astype(x.dtype), (((1,), (1,)), ((), ())), preferred_element_type=result)
