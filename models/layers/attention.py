@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from hajax.models.layers.linear import linear
 from hajax.models.layers.norms import rms_norm
 from hajax.models.layers.rotary import rotate
+from hajax.models.layers.rows import LastToken
 
 from hajax.ops._named import named
 
@@ -56,19 +57,24 @@ def attention(
     cache: KeyValueCache | None = None,
     starts: jax.Array | None = None,
     lengths: jax.Array | None = None,
+    wanted: LastToken | None = None,
 ) -> tuple[jax.Array, KeyValueCache | None]:
     """x [B, T, hidden] -> ([B, T, hidden], cache).
 
     Without a cache, tokens attend to those before them in x. With one, row b's x continues at position starts[b] and only its
-    first lengths[b] tokens are kept (lengths None: all T).
+    first lengths[b] tokens are kept (lengths None: all T). With `wanted` and a cache the output is that token's alone, [B, 1,
+    hidden].
     """
     batch, tokens, _ = x.shape
-    wide = linear(x, weights.query).reshape(batch, tokens, -1, 2 * head_dim)
-    query, gate = wide[..., :head_dim], wide[..., head_dim:]
     key = linear(x, weights.key).reshape(batch, tokens, -1, head_dim)
     value = linear(x, weights.value).reshape(batch, tokens, -1, head_dim)
-    query = rotate(rms_norm(query, weights.query_norm, eps=eps), angles)
     key = rotate(rms_norm(key, weights.key_norm, eps=eps), angles)
+    asking = None if cache is None else wanted
+    if asking is not None:
+        x, angles = asking.of(x), (asking.of(angles[0]), asking.of(angles[1]))
+    wide = linear(x, weights.query).reshape(*x.shape[:2], -1, 2 * head_dim)
+    query, gate = wide[..., :head_dim], wide[..., head_dim:]
+    query = rotate(rms_norm(query, weights.query_norm, eps=eps), angles)
     query = query * jnp.asarray(head_dim**-0.5, query.dtype)
     if cache is None:
         mixed = causal_attention(query, key, value)
@@ -76,9 +82,16 @@ def attention(
         if starts is None:
             raise ValueError("attention starts: expected [B] positions beside a cache, got None")
         cache = write(cache, key, value, starts, lengths)
-        mixed = cached_attention(query, cache, starts, starts + (tokens if lengths is None else lengths))
-    mixed = mixed * jax.nn.sigmoid(gate)
-    return linear(mixed.reshape(batch, tokens, -1), weights.output), cache
+        ends = starts + (tokens if lengths is None else lengths)
+        first = starts if asking is None else jnp.maximum(ends - 1, starts)
+        mixed = cached_attention(query, cache, first, ends)
+    mixed = open_gate(gate, mixed)
+    return linear(mixed.reshape(*x.shape[:2], -1), weights.output), cache
+
+
+def open_gate(gate: jax.Array, x: jax.Array) -> jax.Array:
+    """sigmoid(gate) * x, in fp32 and rounded once."""
+    return (jax.nn.sigmoid(gate.astype(jnp.float32)) * x.astype(jnp.float32)).astype(x.dtype)
 
 
 def write(cache: KeyValueCache, key: jax.Array, value: jax.Array, starts: jax.Array, lengths: jax.Array | None) -> KeyValueCache:
