@@ -68,7 +68,7 @@ def _layers(config: HybridConfig, span: Span) -> Layers:
     if config.rope_theta is not None:
         angles = rotary_angles(span.positions, dims=config.qk_rope_head_dim, theta=config.rope_theta)
 
-    def mix(weights: Any, x: jax.Array, entry: Entry | None, _: LastToken | None) -> tuple[jax.Array, Entry | None]:
+    def mix(weights: Any, x: jax.Array, entry: Entry | None, wanted: LastToken | None) -> tuple[jax.Array, Entry | None]:
         if isinstance(weights, MLAWeights):
             return latent_attention(
                 weights,
@@ -80,6 +80,7 @@ def _layers(config: HybridConfig, span: Span) -> Layers:
                 cache=expect(entry, LatentCache, "latent-attention"),
                 starts=span.starts,
                 lengths=span.lengths,
+                wanted=wanted,
             )
         return kda_layer(
             weights,

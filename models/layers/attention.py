@@ -83,7 +83,7 @@ def attention(
             raise ValueError("attention starts: expected [B] positions beside a cache, got None")
         cache = write(cache, key, value, starts, lengths)
         ends = starts + (tokens if lengths is None else lengths)
-        first = starts if asking is None else jnp.maximum(ends - 1, starts)
+        first = starts if asking is None else asking.after(starts, tokens)
         mixed = cached_attention(query, cache, first, ends)
     mixed = open_gate(gate, mixed)
     return linear(mixed.reshape(*x.shape[:2], -1), weights.output), cache

@@ -20,3 +20,7 @@ class LastToken:
             return x[:, -1:]
         index = jnp.maximum(self.lengths - 1, 0).reshape(-1, *(1,) * (x.ndim - 1))
         return jnp.take_along_axis(x, index, axis=1, mode="clip")
+
+    def after(self, starts: jax.Array, tokens: int) -> jax.Array:
+        """Where that token stands [B], in rows of T tokens of which the first stands at starts [B]."""
+        return starts + (tokens - 1 if self.lengths is None else jnp.maximum(self.lengths - 1, 0))
