@@ -16,9 +16,11 @@ from hajax.models.layers.norms import rms_norm
 from hajax.models.layers.rotary import rotate
 from hajax.models.layers.rows import LastToken
 
+from hajax.ops._compat import same_varying_axes
 from hajax.ops._named import named
 
 _DENSE_SCORES = 1 << 22  # at most this many fp32 scores at once (16 MiB) before queries go in blocks
+_FEW_QUERIES = 16  # products with so few rows cost more in blocks than the masked scores that blocks leave out
 _QUERY_BLOCK = 256
 _KEY_BLOCK = 256
 _MASKED = -1e30  # finite: a masked score never makes inf - inf
@@ -151,7 +153,8 @@ def _cached_attention(query: jax.Array, key: jax.Array, value: jax.Array, starts
     batch, tokens, heads, _ = query.shape
     capacity = cache.key.shape[1]
     positions = starts[:, None] + jnp.arange(tokens)[None, :]
-    if tokens == 1 or batch * heads * tokens * capacity <= _DENSE_SCORES or capacity < _KEY_BLOCK:
+    few = tokens == 1 or (tokens < _FEW_QUERIES and batch * heads * tokens * capacity <= _DENSE_SCORES)
+    if few or capacity < _KEY_BLOCK:
         mask = jnp.arange(capacity)[None, None, :] <= positions[:, :, None]
         return _dense(query, cache.key, cache.value, mask)
     size = min(_QUERY_BLOCK, tokens)
@@ -215,7 +218,8 @@ def _online(query: jax.Array, cache: KeyValueCache, positions: jax.Array, seen: 
     count = jnp.clip((end + _KEY_BLOCK - 1) // _KEY_BLOCK, 1, -(-capacity // _KEY_BLOCK))
     plain = jnp.minimum(count, jnp.minimum(seen, capacity) // _KEY_BLOCK)
     zero = jnp.zeros(rows, jnp.float32)
-    carry = (zero + _MASKED, zero, jnp.zeros((*rows, cache.value.shape[3]), jnp.float32))
+    start = (zero + _MASKED, zero, jnp.zeros((*rows, cache.value.shape[3]), jnp.float32))
+    carry = same_varying_axes((*start, query, cache.key, cache.value, positions))[:3]  # inside shard_map loops insist on it
     carry = jax.lax.fori_loop(0, plain, functools.partial(step, masked=False), carry)
     _, total, mixed = jax.lax.fori_loop(plain, count, functools.partial(step, masked=True), carry)
     return mixed / total[..., None]

@@ -1,6 +1,7 @@
 """The three forms of attention against a float64 sum, around the block sizes of the blocked ones."""
 
 import functools
+import re
 
 import jax
 import jax.numpy as jnp
@@ -8,9 +9,12 @@ import numpy as np
 import pytest
 from hajax.models.layers import attention
 from hajax.models.layers.attention import KeyValueCache
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
 from tiny_models import assert_same
 
 HEADS, KV_HEADS, DIM = 4, 2, 8
+COLLECTIVES = r"all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute"
 
 
 def arrays(batch, queries, keys, seed=0, heads=HEADS, kv_heads=KV_HEADS, value_dim=DIM):
@@ -111,6 +115,28 @@ def test_unused_capacity_is_not_read(capacity, monkeypatch):
     key[:, 512:], value[:, 512:] = np.nan, np.nan  # 512: where the block ends that holds the last token
     starts = np.array([100], np.int32)
     assert_same(cached(query, key, value, starts), exact(query, key[:, :400], value[:, :400], starts), within=2e-5)
+
+
+@pytest.mark.parametrize("axis", [0, 2], ids=["rows", "heads"])
+@pytest.mark.parametrize("form", ["automatic", "shard_map", "shard_map, check_vma"])
+def test_rows_or_heads_over_devices_need_no_word_from_one_another(axis, form, monkeypatch):
+    monkeypatch.setattr(attention, "_DENSE_SCORES", 1000)
+    query, key, value = arrays(4, 260, 520, heads=8, kv_heads=4)
+    starts = np.array([0, 3, 100, 260], np.int32)
+    mesh = jax.make_mesh((4,), ("parts",), axis_types=(AxisType.Auto,))
+    spread, whole = P(*[None] * axis, "parts"), P("parts") if axis == 0 else P()
+    call = lambda q, k, v, s: attention.cached_attention(q, KeyValueCache(k, v), s, s + 260)
+    if form == "automatic":
+        placed = [NamedSharding(mesh, spec) for spec in (spread, spread, spread, whole)]
+        function = jax.jit(call, in_shardings=placed, out_shardings=placed[0])
+    else:
+        specs = {"in_specs": (spread, spread, spread, whole), "out_specs": spread, "check_vma": form != "shard_map"}
+        function = jax.jit(jax.shard_map(call, mesh=mesh, **specs))
+    found = function(query, key, value, starts)
+    assert len(found.sharding.device_set) == 4
+    assert_same(found, exact(query, key, value, starts), within=2e-5)
+    if axis == 2 or form != "automatic":  # over rows, automatic devices agree on how many blocks there are
+        assert not re.search(COLLECTIVES, function.lower(query, key, value, starts).compile().as_text())
 
 
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
