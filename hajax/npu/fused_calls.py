@@ -107,6 +107,11 @@ def _turned(first: Tensor, second: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
 
 
+def rounded_product(rows: Tensor, weight: Tensor) -> Tensor:
+    """hajax.models.layers.linear's of bfloat16: torch sums in fp32 and rounds once by itself."""
+    return F.linear(rows, weight)
+
+
 def silu_gate(gate: Tensor, x: Tensor) -> Tensor:
     """hajax.models.layers.mlp.silu_gate."""
     return F.silu(gate).mul_(x)

@@ -18,6 +18,7 @@ from hajax.models.layers.moe import MoEWeights, mixture
 from hajax.models.layers.norms import plain_rms_norm
 from hajax.models.layers.recurrence import DeltaNetState
 from hajax.models.layers.rotary import rotary_angles
+from hajax.models.layers.rows import LastToken
 
 
 def init_cache(config: HybridConfig, batch: int, capacity: int, dtype: jax.typing.DTypeLike = jnp.float32) -> Cache:
@@ -67,7 +68,7 @@ def _layers(config: HybridConfig, span: Span) -> Layers:
     if config.rope_theta is not None:
         angles = rotary_angles(span.positions, dims=config.qk_rope_head_dim, theta=config.rope_theta)
 
-    def mix(weights: Any, x: jax.Array, entry: Entry | None) -> tuple[jax.Array, Entry | None]:
+    def mix(weights: Any, x: jax.Array, entry: Entry | None, wanted: LastToken | None) -> tuple[jax.Array, Entry | None]:
         if isinstance(weights, MLAWeights):
             return latent_attention(
                 weights,
@@ -79,6 +80,7 @@ def _layers(config: HybridConfig, span: Span) -> Layers:
                 cache=expect(entry, LatentCache, "latent-attention"),
                 starts=span.starts,
                 lengths=span.lengths,
+                wanted=wanted,
             )
         return kda_layer(
             weights,

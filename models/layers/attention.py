@@ -7,18 +7,22 @@ score matrix), over a cache for one query. Scores, softmax and sums are fp32.
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
 from hajax.models.layers.linear import linear
 from hajax.models.layers.norms import rms_norm
 from hajax.models.layers.rotary import rotate
+from hajax.models.layers.rows import LastToken
 
+from hajax.ops._compat import same_varying_axes
 from hajax.ops._named import named
 
 _DENSE_SCORES = 1 << 22  # at most this many fp32 scores at once (16 MiB) before queries go in blocks
+_FEW_QUERIES = 16  # products with so few rows cost more in blocks than the masked scores that blocks leave out
 _QUERY_BLOCK = 256
-_KEY_BLOCK = 512
+_KEY_BLOCK = 256
 _MASKED = -1e30  # finite: a masked score never makes inf - inf
 
 
@@ -55,19 +59,24 @@ def attention(
     cache: KeyValueCache | None = None,
     starts: jax.Array | None = None,
     lengths: jax.Array | None = None,
+    wanted: LastToken | None = None,
 ) -> tuple[jax.Array, KeyValueCache | None]:
     """x [B, T, hidden] -> ([B, T, hidden], cache).
 
     Without a cache, tokens attend to those before them in x. With one, row b's x continues at position starts[b] and only its
-    first lengths[b] tokens are kept (lengths None: all T).
+    first lengths[b] tokens are kept (lengths None: all T). With `wanted` and a cache the output is that token's alone, [B, 1,
+    hidden].
     """
     batch, tokens, _ = x.shape
-    wide = linear(x, weights.query).reshape(batch, tokens, -1, 2 * head_dim)
-    query, gate = wide[..., :head_dim], wide[..., head_dim:]
     key = linear(x, weights.key).reshape(batch, tokens, -1, head_dim)
     value = linear(x, weights.value).reshape(batch, tokens, -1, head_dim)
-    query = rotate(rms_norm(query, weights.query_norm, eps=eps), angles)
     key = rotate(rms_norm(key, weights.key_norm, eps=eps), angles)
+    asking = None if cache is None else wanted
+    if asking is not None:
+        x, angles = asking.of(x), (asking.of(angles[0]), asking.of(angles[1]))
+    wide = linear(x, weights.query).reshape(*x.shape[:2], -1, 2 * head_dim)
+    query, gate = wide[..., :head_dim], wide[..., head_dim:]
+    query = rotate(rms_norm(query, weights.query_norm, eps=eps), angles)
     query = query * jnp.asarray(head_dim**-0.5, query.dtype)
     if cache is None:
         mixed = causal_attention(query, key, value)
@@ -75,9 +84,16 @@ def attention(
         if starts is None:
             raise ValueError("attention starts: expected [B] positions beside a cache, got None")
         cache = write(cache, key, value, starts, lengths)
-        mixed = cached_attention(query, cache, starts, starts + (tokens if lengths is None else lengths))
-    mixed = mixed * jax.nn.sigmoid(gate)
-    return linear(mixed.reshape(batch, tokens, -1), weights.output), cache
+        ends = starts + (tokens if lengths is None else lengths)
+        first = starts if asking is None else asking.after(starts, tokens)
+        mixed = cached_attention(query, cache, first, ends)
+    mixed = open_gate(gate, mixed)
+    return linear(mixed.reshape(*x.shape[:2], -1), weights.output), cache
+
+
+def open_gate(gate: jax.Array, x: jax.Array) -> jax.Array:
+    """sigmoid(gate) * x, in fp32 and rounded once."""
+    return (jax.nn.sigmoid(gate.astype(jnp.float32)) * x.astype(jnp.float32)).astype(x.dtype)
 
 
 def write(cache: KeyValueCache, key: jax.Array, value: jax.Array, starts: jax.Array, lengths: jax.Array | None) -> KeyValueCache:
@@ -137,20 +153,25 @@ def _cached_attention(query: jax.Array, key: jax.Array, value: jax.Array, starts
     batch, tokens, heads, _ = query.shape
     capacity = cache.key.shape[1]
     positions = starts[:, None] + jnp.arange(tokens)[None, :]
-    if tokens == 1 or batch * heads * tokens * capacity <= _DENSE_SCORES or capacity < _KEY_BLOCK:
+    few = tokens == 1 or (tokens < _FEW_QUERIES and batch * heads * tokens * capacity <= _DENSE_SCORES)
+    if few or capacity < _KEY_BLOCK:
         mask = jnp.arange(capacity)[None, None, :] <= positions[:, :, None]
         return _dense(query, cache.key, cache.value, mask)
     size = min(_QUERY_BLOCK, tokens)
-    blocks = -(-tokens // size)
-    query = _pad_tokens(query, blocks * size)
+    blocks = _grouped_blocks(query, cache.key.shape[2], size)
     last = jnp.max(ends)
 
-    def one(block: jax.Array) -> jax.Array:
-        part = jax.lax.dynamic_slice_in_dim(query, block * size, size, axis=1)
-        rows = starts[:, None] + block * size + jnp.arange(size)[None, :]
-        return _online(part, cache, rows, jnp.minimum(jnp.max(rows) + 1, last))
+    def one(numbered: tuple[jax.Array, jax.Array]) -> jax.Array:
+        number, part = numbered
+        first = starts + number * size
+        rows = first[:, None] + jnp.arange(size)[None, :]
+        below = jnp.minimum(jnp.max(rows) + 1, last)  # keys from here on are seen by none of the block's queries
+        below = jnp.where(jnp.any(first < ends), below, 1)  # all padding: nobody reads it, one block of keys keeps it finite
+        return _online(part, cache, rows, jnp.min(first) + 1, below)
 
-    return _join_blocks(jax.lax.map(one, jnp.arange(blocks)), tokens)
+    mixed = jax.lax.map(one, (jnp.arange(blocks.shape[0]), blocks))
+    joined = jnp.transpose(mixed, (1, 0, 4, 2, 3, 5)).reshape(batch, -1, heads, mixed.shape[-1])
+    return joined[:, :tokens].astype(query.dtype)
 
 
 def _dense(query: jax.Array, key: jax.Array, value: jax.Array, mask: jax.Array) -> jax.Array:
@@ -161,34 +182,47 @@ def _dense(query: jax.Array, key: jax.Array, value: jax.Array, mask: jax.Array) 
     return mixed.reshape(*query.shape[:3], value.shape[3]).astype(query.dtype)
 
 
-def _online(query: jax.Array, cache: KeyValueCache, positions: jax.Array, end: jax.Array) -> jax.Array:
-    """One block of queries over the cache's blocks below `end`, keeping a running maximum and sum."""
-    batch, tokens, heads, _ = query.shape
-    capacity, kv_heads = cache.key.shape[1:3]
-    dim = cache.value.shape[3]
-    form = (batch, kv_heads, heads // kv_heads, tokens)
+def _grouped_blocks(query: jax.Array, kv_heads: int, size: int) -> jax.Array:
+    """[B, T, H, D] -> [blocks, B, Hkv, H/Hkv, size, D], the last block padded: products then read each key head once, without
+    repeating it, and the queries of all steps are laid out in one pass."""
+    batch, tokens, heads, dim = query.shape
+    count = -(-tokens // size)
+    padded = _pad_tokens(query, count * size).reshape(batch, count, size, kv_heads, heads // kv_heads, dim)
+    return jnp.transpose(padded, (1, 0, 3, 4, 2, 5))
 
-    def step(block: jax.Array, carry: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, ...]:
+
+def _online(query: jax.Array, cache: KeyValueCache, positions: jax.Array, seen: jax.Array, end: jax.Array) -> jax.Array:
+    """One block of queries [B, Hkv, G, T, D] over the cache's blocks below `end`, keeping a running maximum and sum: fp32
+    [B, Hkv, G, T, Dv]. All queries see all keys below `seen`: blocks before it need no mask, which is most of a long prompt."""
+    capacity = cache.key.shape[1]
+    rows = query.shape[:4]
+
+    def step(block: jax.Array, carry: tuple[jax.Array, jax.Array, jax.Array], masked: bool) -> tuple[jax.Array, ...]:
         peak, total, mixed = carry
         wanted = block * _KEY_BLOCK
         first = jnp.minimum(wanted, capacity - _KEY_BLOCK)  # the last block may reach back: what it repeats is masked
-        index = first + jnp.arange(_KEY_BLOCK)
         key = jax.lax.dynamic_slice_in_dim(cache.key, first, _KEY_BLOCK, axis=1)
         value = jax.lax.dynamic_slice_in_dim(cache.value, first, _KEY_BLOCK, axis=1)
-        mask = (index[None, None, :] <= positions[:, :, None]) & (index >= wanted)[None, None, :]
-        scores = jnp.where(mask[:, None, None], _scores(query, key), _MASKED)
+        scores = jnp.einsum("bkgtd,bskd->bkgts", query, key, preferred_element_type=jnp.float32)
+        if masked:
+            index = first + jnp.arange(_KEY_BLOCK)
+            mask = (index[None, None, :] <= positions[:, :, None]) & (index >= wanted)[None, None, :]
+            scores = jnp.where(mask[:, None, None], scores, _MASKED)
+        # key 0 is seen by every query and comes first, so a peak is a true score and what is masked weighs exactly nothing
         new_peak = jnp.maximum(peak, jnp.max(scores, axis=-1))
-        weights = jnp.where(mask[:, None, None], jnp.exp(scores - new_peak[..., None]), 0.0)
+        weights = jnp.exp(scores - new_peak[..., None])
         shrink = jnp.exp(peak - new_peak)
         part = jnp.einsum("bkgts,bskd->bkgtd", weights.astype(value.dtype), value, preferred_element_type=jnp.float32)
         return new_peak, total * shrink + jnp.sum(weights, axis=-1), mixed * shrink[..., None] + part
 
-    zero = jnp.zeros(form, jnp.float32)
     count = jnp.clip((end + _KEY_BLOCK - 1) // _KEY_BLOCK, 1, -(-capacity // _KEY_BLOCK))
-    start = (zero + _MASKED, zero, jnp.zeros((*form, dim), jnp.float32))
-    _, total, mixed = jax.lax.fori_loop(0, count, step, start)
-    mixed = mixed / total[..., None]
-    return jnp.transpose(mixed, (0, 3, 1, 2, 4)).reshape(batch, tokens, heads, dim).astype(query.dtype)
+    plain = jnp.minimum(count, jnp.minimum(seen, capacity) // _KEY_BLOCK)
+    zero = jnp.zeros(rows, jnp.float32)
+    start = (zero + _MASKED, zero, jnp.zeros((*rows, cache.value.shape[3]), jnp.float32))
+    carry = same_varying_axes((*start, query, cache.key, cache.value, positions))[:3]  # inside shard_map loops insist on it
+    carry = jax.lax.fori_loop(0, plain, functools.partial(step, masked=False), carry)
+    _, total, mixed = jax.lax.fori_loop(plain, count, functools.partial(step, masked=True), carry)
+    return mixed / total[..., None]
 
 
 def _scores(query: jax.Array, key: jax.Array) -> jax.Array:

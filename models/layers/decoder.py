@@ -15,6 +15,7 @@ from hajax.models.layers.attention import KeyValueCache
 from hajax.models.layers.linear import linear
 from hajax.models.layers.mla import LatentCache
 from hajax.models.layers.recurrence import DeltaNetState
+from hajax.models.layers.rows import LastToken
 
 Entry = KeyValueCache | LatentCache | DeltaNetState
 
@@ -63,10 +64,13 @@ class Span:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Layers:
-    """norm(x, weight) -> x; mix(weights, x, entry or None) -> (x, next entry or None); feed_forward(weights, x) -> x."""
+    """norm(x, weight) -> x; mix(weights, x, entry or None, wanted) -> (x, next entry or None); feed_forward(weights, x) -> x.
+
+    wanted: a mixer may return the output of that token alone, [B, 1, hidden], or all; the entry takes in all tokens always.
+    """
 
     norm: Callable[[jax.Array, jax.Array], jax.Array]
-    mix: Callable[[Any, jax.Array, Entry | None], tuple[jax.Array, Entry | None]]
+    mix: Callable[[Any, jax.Array, Entry | None, LastToken | None], tuple[jax.Array, Entry | None]]
     feed_forward: Callable[[Any, jax.Array], jax.Array]
 
 
@@ -102,7 +106,7 @@ def forward(layers: LayersAt, params: Params, tokens: jax.Array, *, implementati
     _check_tokens(tokens, 2)
     span = Span(jnp.arange(tokens.shape[1], dtype=jnp.int32)[None], implementation=implementation)
     chosen = layers(span)
-    x, _ = _blocks(chosen, params, tokens, None)
+    x, _ = _blocks(chosen, params, tokens, None, None)
     return _logits(chosen, params, x)
 
 
@@ -129,10 +133,8 @@ def prefill(
         lengths = _checked_lengths(lengths, tokens.shape)
     positions = cache.lengths[:, None] + jnp.arange(count, dtype=jnp.int32)[None]
     chosen = layers(Span(positions, cache.lengths, lengths, implementation=implementation))
-    x, entries = _blocks(chosen, params, tokens, cache)
+    x, entries = _blocks(chosen, params, tokens, cache, LastToken(lengths) if logits == "last" else None)
     ends = cache.lengths + (count if lengths is None else lengths)
-    if logits == "last":
-        x = x[:, -1:] if lengths is None else _row_at(x, jnp.maximum(lengths - 1, 0))
     result = _within(_logits(chosen, params, x), ends, capacity)
     return (result[:, 0] if logits == "last" else result), Cache(entries, ends)
 
@@ -144,17 +146,25 @@ def decode(
     _check_tokens(token, 1)
     _check_rows("token", token, cache)
     chosen = layers(Span(cache.lengths[:, None], cache.lengths, one_step=True, implementation=implementation))
-    x, entries = _blocks(chosen, params, token[:, None], cache)
+    x, entries = _blocks(chosen, params, token[:, None], cache, None)
     ends = cache.lengths + 1
     return _within(_logits(chosen, params, x), ends, capacity_of(cache))[:, 0], Cache(entries, ends)
 
 
-def _blocks(layers: Layers, params: Params, tokens: jax.Array, cache: Cache | None) -> tuple[jax.Array, list[Entry]]:
+def _blocks(
+    layers: Layers, params: Params, tokens: jax.Array, cache: Cache | None, wanted: LastToken | None
+) -> tuple[jax.Array, list[Entry]]:
+    """The last block's output, of all tokens or of the wanted one. Behind the last mixer no token reads another, so there the
+    unwanted ones are dropped: a feed-forward layer less, and in softmax attention all queries but one."""
     x = params.embed.at[tokens].get(mode="clip")
     entries: list[Entry] = []
     for index, layer in enumerate(params.layers):
         entry = None if cache is None else cache.layers[index]
-        mixed, following = layers.mix(layer.mixer, layers.norm(x, layer.input_norm), entry)
+        last = wanted if index == len(params.layers) - 1 else None
+        mixed, following = layers.mix(layer.mixer, layers.norm(x, layer.input_norm), entry, last)
+        if last is not None:
+            x = last.of(x)
+            mixed = last.of(mixed) if mixed.shape[1] == tokens.shape[1] else mixed
         x = x + mixed
         x = x + layers.feed_forward(layer.mlp, layers.norm(x, layer.mlp_norm))
         if following is not None:
@@ -165,11 +175,6 @@ def _blocks(layers: Layers, params: Params, tokens: jax.Array, cache: Cache | No
 def _logits(layers: Layers, params: Params, x: jax.Array) -> jax.Array:
     head = params.embed if params.head is None else params.head
     return linear(layers.norm(x, params.norm), head, preferred_element_type=jnp.float32)
-
-
-def _row_at(x: jax.Array, index: jax.Array) -> jax.Array:
-    """x [B, T, ...], index [B] -> [B, 1, ...]."""
-    return jnp.take_along_axis(x, index[:, None, None], axis=1, mode="clip")
 
 
 def _within(logits: jax.Array, ends: jax.Array, capacity: int | None) -> jax.Array:

@@ -15,6 +15,7 @@ from hajax.models.layers.attention import KeyValueCache, cached_attention, causa
 from hajax.models.layers.linear import linear
 from hajax.models.layers.norms import plain_rms_norm
 from hajax.models.layers.rotary import rotate_interleaved
+from hajax.models.layers.rows import LastToken
 
 _LATENT_EPS = 1e-6  # of the norms of latents, whatever the model's own is
 _EXPANDED_KEYS = 1 << 28  # at most this many numbers of expanded keys and values; a longer cache is never expanded
@@ -63,24 +64,30 @@ def latent_attention(
     cache: LatentCache | None = None,
     starts: jax.Array | None = None,
     lengths: jax.Array | None = None,
+    wanted: LastToken | None = None,
 ) -> tuple[jax.Array, LatentCache | None]:
-    """x [B, T, hidden] -> ([B, T, hidden], cache); cache, starts and lengths as in `attention.attention`.
+    """x [B, T, hidden] -> ([B, T, hidden], cache); cache, starts, lengths and wanted as in `attention.attention`.
 
     angles: turn the shared dims, pairs interleaved; None leaves them. With a gate, head h's sum is multiplied by
     sigmoid(gate x)[h].
     """
     batch, tokens, _ = x.shape
     rank = weights.norm.shape[0]
-    query = _query(weights.query, x).reshape(batch, tokens, heads, -1)
-    nope = query.shape[-1] - shared_dim
-    query = query * jnp.asarray(query.shape[-1] ** -0.5, query.dtype)
     wide = linear(x, weights.latent)
     latent = plain_rms_norm(wide[..., :rank], weights.norm, eps=_LATENT_EPS)
     shared = wide[..., rank:]
     if angles is not None:
-        query = jnp.concatenate([query[..., :nope], rotate_interleaved(query[..., nope:], angles)], axis=-1)
         shared = rotate_interleaved(shared[:, :, None], angles)[:, :, 0]
     entries = jnp.concatenate([latent, shared], axis=-1)
+    asking = None if cache is None else wanted
+    if asking is not None:
+        x = asking.of(x)
+        angles = None if angles is None else (asking.of(angles[0]), asking.of(angles[1]))
+    query = _query(weights.query, x).reshape(*x.shape[:2], heads, -1)
+    nope = query.shape[-1] - shared_dim
+    query = query * jnp.asarray(query.shape[-1] ** -0.5, query.dtype)
+    if angles is not None:
+        query = jnp.concatenate([query[..., :nope], rotate_interleaved(query[..., nope:], angles)], axis=-1)
     if cache is None:
         mixed = causal_attention(query, *expanded(weights.expand, entries, heads=heads, value_dim=value_dim))
     else:
@@ -88,19 +95,20 @@ def latent_attention(
             raise ValueError("latent_attention starts: expected [B] positions beside a cache, got None")
         cache = LatentCache(put(cache.entries, entries, starts, lengths))
         ends = starts + (tokens if lengths is None else lengths)
+        first = starts if asking is None else asking.after(starts, tokens)
         capacity = cache.entries.shape[1]
         numbers = batch * capacity * heads * (nope + shared_dim + value_dim)
         # expanding costs rank (nope + Dv) products an entry; it saves 2 rank - nope - Dv for each query that meets the entry
-        cheaper = tokens * (2 * rank - nope - value_dim) > rank * (nope + value_dim)
+        cheaper = x.shape[1] * (2 * rank - nope - value_dim) > rank * (nope + value_dim)
         if cheaper and numbers <= _EXPANDED_KEYS:
             key, value = expanded(weights.expand, cache.entries, heads=heads, value_dim=value_dim)
-            mixed = cached_attention(query, KeyValueCache(key, value), starts, ends)
+            mixed = cached_attention(query, KeyValueCache(key, value), first, ends)
         else:
-            mixed = absorbed_attention(weights.expand, query, cache, starts, ends, value_dim=value_dim)
+            mixed = absorbed_attention(weights.expand, query, cache, first, ends, value_dim=value_dim)
     if weights.gate is not None:
         gate = jax.nn.sigmoid(linear(x, weights.gate, preferred_element_type=jnp.float32))
         mixed = mixed * gate[..., None].astype(mixed.dtype)
-    return linear(mixed.reshape(batch, tokens, -1), weights.output), cache
+    return linear(mixed.reshape(*x.shape[:2], -1), weights.output), cache
 
 
 def expanded(expand: jax.Array, entries: jax.Array, *, heads: int, value_dim: int) -> tuple[jax.Array, jax.Array]:

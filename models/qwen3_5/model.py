@@ -18,6 +18,7 @@ from hajax.models.layers.mlp import swiglu
 from hajax.models.layers.norms import rms_norm
 from hajax.models.layers.recurrence import DeltaNetState
 from hajax.models.layers.rotary import rotary_angles
+from hajax.models.layers.rows import LastToken
 from hajax.models.qwen3_5.config import FULL, Config
 
 __all__ = ["Cache", "capacity_of", "decode", "forward", "init_cache", "prefill"]
@@ -73,7 +74,7 @@ def decode(
 def _layers(config: Config, span: Span) -> Layers:
     angles = rotary_angles(span.positions, dims=config.rotary_dim, theta=config.rope_theta)
 
-    def mix(weights: Any, x: jax.Array, entry: Entry | None) -> tuple[jax.Array, Entry | None]:
+    def mix(weights: Any, x: jax.Array, entry: Entry | None, wanted: LastToken | None) -> tuple[jax.Array, Entry | None]:
         if isinstance(weights, AttentionWeights):
             return attention(
                 weights,
@@ -84,6 +85,7 @@ def _layers(config: Config, span: Span) -> Layers:
                 cache=expect(entry, KeyValueCache, "attention"),
                 starts=span.starts,
                 lengths=span.lengths,
+                wanted=wanted,
             )
         return delta_net(
             weights,

@@ -120,6 +120,24 @@ def test_a_row_of_a_batch_equals_the_row_alone(config, params):
         assert_same(following[row], decode(params, tokens[row : row + 1, 0], own)[0][0])
 
 
+@pytest.mark.parametrize("kinds", [(LINEAR, FULL), (FULL, LINEAR)], ids=["attention last", "delta rule last"])
+def test_logits_of_the_last_token_alone_are_those_of_all(config, kinds):
+    """The last block then reads all tokens but answers for one: its cache must be as full, its answer the same."""
+    config = dataclasses.replace(config, layer_types=kinds, **FEWER[type(config)])
+    weights = random_params(config, 6)
+    read, last, _ = programs(config)
+    lengths = np.array([0, 1, 2, 17, 64, 80], np.int32)
+    tokens = draw(6, ROWS, WIDTH)
+    _, cache = read(weights, draw(7, ROWS, 3), empty(config, ROWS, CAPACITY))
+    for counts in (None, lengths):
+        every, expected = read(weights, tokens, cache, counts)
+        found, after = last(weights, tokens, cache, counts)
+        assert_same_cache(after, expected)
+        for row in range(ROWS):
+            if counts is None or counts[row]:
+                assert_same(found[row], every[row, -1 if counts is None else counts[row] - 1])
+
+
 def test_a_row_without_tokens_keeps_its_cache(config, params, whole):
     _, _, cache = whole
     _, after = programs(config)[0](params, draw(3, 1, WIDTH), cache, np.array([0]))

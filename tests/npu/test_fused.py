@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hajax.models.layers import attention, delta_net, mlp, moe, norms, rotary
+from hajax.models.layers import attention, delta_net, linear, mlp, moe, norms, rotary
 from hajax.models.layers import kimi_delta_attention as channel_decay
 
 import hajax
@@ -71,6 +71,8 @@ def cases(kind):
         ("rotate", rotary._rotate, (x(2, 3, 2, 16), *angles), {}),
         ("rotate", rotary._rotate, (x(2, 3, 2, 8), *angles), {}),
         ("rotate_interleaved", rotary._rotate_interleaved, (x(2, 3, 2, 8), *angles), {}),
+        ("rounded_product", linear._rounded_product, (x(3, 16), x(5, 16)), {}),
+        ("rounded_product", linear._rounded_product, (x(1, 16), x(5, 16)), {}),
         ("silu_gate", mlp.silu_gate, (x(2, 3, 16), x(2, 3, 16)), {}),
         ("log_decay_per_head", delta_net.log_decay, (30 * wide(2, 3, 4), wide(4), wide(4)), {}),
         ("log_decay_per_channel", channel_decay.log_decay, (30 * wide(2, 3, 4, 8), wide(4), wide(4, 8)), {"lower_bound": None}),

@@ -14,7 +14,7 @@ _MOST_COPIED = 1 << 22  # numbers
 _FUNCTIONS = (
     calls.causal_attention, calls.cached_attention, calls.causal_conv1d, calls.causal_conv1d_padded, calls.experts,
     calls.gated_rms_norm, calls.l2norm, calls.log_decay_per_channel, calls.log_decay_per_head, calls.plain_rms_norm,
-    calls.rms_norm, calls.rotate, calls.rotate_interleaved, calls.route, calls.silu_gate,
+    calls.rms_norm, calls.rotate, calls.rotate_interleaved, calls.rounded_product, calls.route, calls.silu_gate,
 )  # fmt: skip
 FUSED: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None]] = {
     **{function.__name__: (function, None) for function in _FUNCTIONS},
