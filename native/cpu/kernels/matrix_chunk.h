@@ -235,8 +235,9 @@ HJ_INLINE void prepare_matrix_chunk(const Problem& p, const Span& s, int64_t pad
 
 // Sums of the log decay, as far as they can be exponents of floats that are multiplied by one another.
 constexpr double kMostDecay = 50;
+HJ_INLINE bool is_mild(double sum) { return sum >= -kMostDecay && sum <= kMostDecay; }  // not so a NaN
 
-// exp(sum) for a sum that is not positive: what the float of it loses comes back as a factor.
+// exp(sum) for a mild sum: what the float of it loses comes back as a factor.
 HJ_INLINE float exp_of(double sum) {
   const float near = static_cast<float>(sum);
   return exp_nonpositive<kNarrowest>(splat<kNarrowest>(near))[0] *

@@ -225,14 +225,14 @@ struct TaskOfChunks {
   HJ_INLINE void run_on_tiles(const Span& s, int64_t head, bool starts, Prepared* prepared) const {
     const int64_t padded = round_up(s.rows, kMatrixStep);
     const double decay = log_decay_of(p, s, t.first_value_head + head);
-    if (!(decay >= -kMostDecay)) {  // in this form a NaN is too strong
+    if (!is_mild(decay)) {
       if (starts || *prepared != kInFloats) prepare_chunk<I>(p, s, scratch, work);
       *prepared = kInFloats;
       return run_strong_head(s, head);
     }
     if (starts || *prepared != kOnTiles) prepare_matrix_chunk<I>(p, s, padded, scratch, work);
     *prepared = kOnTiles;
-    const bool renew = *pending(head) + decay < -kMostDecay;
+    const bool renew = !is_mild(*pending(head) + decay);
     const float scale = renew ? exp_of(*pending(head)) : 1.0f;
     if (renew) *pending(head) = 0;
     prepare_matrix_head<I>(p, s, t.first_value_head + head, padded, pending(head), scratch);
