@@ -106,11 +106,13 @@ def fit(rows: list[dict[str, Any]], isa: str) -> dict[str, float]:
         times.append(1e6 * row["microseconds"])  # picoseconds
     left = np.array(table) / np.array(times)[:, None]
     used = list(range(left.shape[1]))
-    while True:  # drops what would be negative, one at a time, but not the unit
+    while True:  # drops what would be negative, one at a time; where that is the unit, what takes most from it
         found, *_ = np.linalg.lstsq(left[:, used], np.ones(len(left)), rcond=None)
-        if len(used) == 1 or (found[1:] >= 0).all():
+        others = found[1:]
+        if found[0] > 0 and (others >= 0).all():
             break
-        used.pop(1 + int(found[1:].argmin()))
+        shares = left[:, used[1:]].mean(0) * others
+        used.pop(1 + int(others.argmin() if (others < 0).any() else shares.argmax()))
     constants = dict(zip(used, found, strict=True))
     errors = np.abs(left[:, used] @ found - 1)
     unit = constants[0]
